@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from bindery.check.arithmetic.judging import Verdict
 from bindery.check.arithmetic.statements import read_statements
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import CLASSES, find_quoted, list_numbers
@@ -99,7 +100,8 @@ def _count_sums(chapter: Chapter) -> int:
         if fence.language in TEXT_LANGUAGES
         for line in fence.code.split("\n")
     )
-    return sum(map(len, itertools.chain(passages, lines)))
+    found = itertools.chain.from_iterable(itertools.chain(passages, lines))
+    return sum(statement.verdict is not Verdict.UNJUDGED for statement in found)
 
 
 # --- printing it ---

@@ -50,12 +50,12 @@ def make_texts(length: int) -> dict[str, str]:
         "many blocks of HTML": many("<p>x</p>\n\n"),
         "headings without an end": many("<h1>a\n\n"),
         "many dead anchors": number(
-            "# Head word number {i}x\n\n[a](#head-wxrd-nxmber-{i}y)\n\n", 10
+            "# Head word number {i}x\n\n[a](#head-wxrd-nxmber-{i}y)\n\n", 50
         ),
         "many dead links": number("[a](some-fxle-name-{i}.md)\n\n", 80),
-        "many labels": number("[text][label {i}]\n\n", 10)
-        + number("\n[lebal {i}x]: README.md", 10),
-        "many equal headings": many("# A\n\n# A-1\n\n") + "[a](#a-99999) " * 20 + "\n",
+        "many labels": number("[text][label {i}]\n\n", 50)
+        + number("\n[lebal {i}x]: README.md", 50),
+        "many equal headings": many("# A\n\n# A-1\n\n") + many("[a](#a-99999) ") + "\n",
         "many excuses": many("<!-- bindery: allow dead-link because x -->\n"),
         "many footnotes": number("a[^{i}]\n\n[^{i}]: x\n\n", 80),
         "comments without an end": f"{many('<div><!-- a ')}\n",

@@ -1,162 +1,306 @@
-"""Whether two sides of a sum are equal, by the digits that are shown.
+"""Whether what is stated holds, over all readings of it.
 
-A sum is wrong only where no reasonable reading makes it true; what is in doubt is not judged.
+It fails only where no reasonable reading makes it true; what is in doubt is left unjudged.
 """
 
 from __future__ import annotations
 
+import enum
 import math
 import re
-from collections.abc import Iterator
+from dataclasses import replace
 
-from bindery.check.arithmetic.expressions import (
-    Number,
+from bindery.check.arithmetic.agreement import SILENT, compare_values, find_silent_unit
+from bindery.check.arithmetic.readings import (
+    NoValueError,
     Reading,
-    Side,
+    evaluate,
     list_readings,
-    read_side,
+    measure_distance,
 )
-from bindery.check.arithmetic.sides import Cut
+from bindery.check.arithmetic.sides import Cut, is_counted
+from bindery.check.arithmetic.trees import (
+    Binary,
+    Measured,
+    Node,
+    Number,
+    Percent,
+    Side,
+    count_operators,
+    find_typed_number,
+    has_scale,
+    iterate_nodes,
+)
+from bindery.core.units import Dimension
+
+
+class Verdict(enum.Enum):
+    """Whether a statement is true."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    UNJUDGED = "unjudged"
+
 
 _ROUGH_SIGNS = frozenset(("=~", "~=", "≈", "≃", "≅", "~"))
-_ROUGH_SHARE = 0.05
-"""How far off a rough number may be."""
+_ARROWS = frozenset(("=>", "⇒"))
 _WRAPS = frozenset(2**bits for bits in (8, 16, 32, 64))
-_FARTHEST_UNIT = 30
-"""How far sides can be apart if one of them has its unit left out."""
+_FARTHEST_RESULT = math.log(3)
+"""How far, in powers of e, a number can be from the sum behind it to be its wrong result."""
+_TIME: Dimension = (("s", 1),)
+_LARGEST_DATE = 32
+_FARTHEST_MODEL = 30
+_SWALLOWED = 1 / 8
+"""The largest share of a number that the coarsest of formats loses when it is added."""
 
 
-def judge_sides(left: Cut, right: Cut, sign: str, counted: str) -> bool | None:
-    """Whether two sides with a sign between them are equal, None where that is in doubt;
-    `counted` is the word behind them."""
+def is_statement(left: Side, right: Side) -> bool:
+    """Whether there is something to work out: an operation, or units or shares to be turned into
+    each other."""
+    if left.operators or right.operators:
+        return True
+    return (has_scale(left.node) and has_scale(right.node)) or _is_share(left.node, right.node)
+
+
+def is_certain_difference(node: Node) -> bool:
+    """Whether the minus of a side can be no dash: 80 GB - 10 GB, 100% - 5% and 1 - 0.05."""
+    match node:
+        case Binary("-", Percent(), Percent()):
+            return True
+        case Binary("-", Number(value=1), Number(value=part)):
+            return 0 < part < 1
+        case Binary("-", first, second):
+            try:
+                one, other = (evaluate(term, Reading(units=True)) for term in (first, second))
+            except NoValueError:
+                return False
+            is_range = one.value <= other.value  # 10 s - 20 s
+            return bool(one.dimension) and one.dimension == other.dimension and not is_range
+        case _:
+            return False
+
+
+def _is_share(left: Node, right: Node) -> bool:
+    return isinstance(left, Percent) != isinstance(right, Percent)
+
+
+def judge_sides(left: Cut, right: Cut, sign: str, counted: str) -> Verdict:
+    """The verdict on two sides with a sign between them; `counted` is the word behind them.
+
+    The sign `(` stands for a result with its working in brackets.
+    """
     first, second = left.side, right.side
     is_rough = sign in _ROUGH_SIGNS or first.is_rough or second.is_rough
-    is_hidden = bool(first.units) != bool(second.units) or bool(counted and not second.units)
-    agreement = _compare_readings(left, right, is_rough, is_hidden)
-    if agreement is not False:
-        return agreement
-    operators = first.operators + second.operators
-    is_doubtful = (
-        first.is_loose
-        or second.is_loose
-        or (right.is_factor and first.operators != "/")
-        or (not operators and (is_rough or not left.is_bare_before))
-        or (not operators and (first.labels or second.labels))
-        or (counted and first.labels and not second.units and counted not in first.labels)
-    )
-    return None if is_doubtful else False
+    outcome = _weigh(first.node, second.node, is_rough)
+    if outcome is not Verdict.FAILS:
+        return outcome
+    if first.is_loose or second.is_loose or _is_key(first, second):
+        return Verdict.UNJUDGED
+    if right.is_factor and not _is_ratio(first):
+        return Verdict.UNJUDGED
+    has_hidden_unit = not has_scale(second.node) and bool(counted or has_scale(first.node))
+    if has_hidden_unit and _agrees_but_for_scale(first.node, second.node):
+        return Verdict.UNJUDGED
+    if not first.operators and not second.operators:
+        is_plain = left.is_bare_before and not (first.labels or second.labels or is_rough)
+        if not is_plain or _is_share(first.node, second.node):
+            return Verdict.UNJUDGED
+    if has_scale(second.node) and _names_model(first.node, second.node):
+        return Verdict.UNJUDGED
+    if sign == "(" and not _is_near(first.node, second.node):
+        return Verdict.UNJUDGED
+    if sign in _ARROWS and not _is_plain_result(first, second):
+        return Verdict.UNJUDGED
+    if counted and is_counted(counted) and first.labels and not has_scale(second.node):
+        return outcome if counted.lower().rstrip("s") in first.labels else Verdict.UNJUDGED
+    return outcome
 
 
-def _compare_readings(left: Cut, right: Cut, is_rough: bool, is_hidden: bool) -> bool | None:
-    """Whether the sides agree in one of the readings. Where a unit is hidden, they may be in
-    thousands, or one of them in bits."""
-    first, second = left.side, right.side
-    agrees_bare = is_measured = is_odd = is_explained = is_near = False
-    is_eightfold = True
-    for reading, a, b in iterate_values(left, right):
-        if a.dimension and b.dimension and a.dimension != b.dimension:
-            is_odd = True
+def _is_key(left: Side, right: Side) -> bool:
+    """Whether the left side is a number that something is listed under: 0=720/576, 1=625/50."""
+    if not isinstance(left.node, Number) or not right.operators:
+        return False
+    try:
+        value = evaluate(right.node, Reading()).value
+    except NoValueError:
+        return False
+    return measure_distance(left.node.value, value) > math.log(2)
+
+
+def _is_ratio(side: Side) -> bool:
+    """Whether a side is one number over another of its kind, so that `5x` behind it is so many
+    times and no unknown: `100 s / 25 s`."""
+    match side.node:
+        case Binary("/", over, under) if not side.labels:
+            if find_typed_number(over) is None or find_typed_number(under) is None:
+                return False
+        case _:
+            return False
+    try:
+        return not evaluate(side.node, Reading(units=True)).dimension
+    except NoValueError:
+        return False
+
+
+def _agrees_but_for_scale(left: Node, right: Node) -> bool:
+    """Whether the sides differ by thousands only: 400k + 20000 * 8 = 560 kilobytes."""
+    for reading in list_readings(left, right):
+        try:
+            a, b = evaluate(left, reading), evaluate(right, reading)
+        except NoValueError:
             continue
-        agreement = _agree(a, b, is_rough)
-        if agreement and reading.units:
-            return True
-        agrees_bare |= bool(agreement)
-        is_explained |= agreement is None
-        is_near |= not _is_far(a, b)
-        if a.dimension and b.dimension:
-            is_measured = True
-            is_eightfold &= _is_eightfold(a, b)
-    numbers = (*first.numbers, *second.numbers)
-    if agrees_bare:
-        is_wrong_bits = is_eightfold and all(number.value != 8 for number in numbers)
-        is_conversion = not (first.operators or second.operators)
-        return not (is_measured and (is_conversion or is_wrong_bits))
-    is_of_computers = first.value in second.terms or second.value in first.terms
-    is_of_computers |= abs(first.value - second.value) in _WRAPS
-    has_exponent = any("e" in number.text.lower() for number in numbers)
-    is_explained |= is_hidden and not is_near and not has_exponent
-    is_explained |= is_hidden and _is_eightfold(first, second)
-    return None if is_explained or is_of_computers or (is_odd and not is_measured) else False
+        if a.dimension != b.dimension:
+            continue
+        for scale in (step**power for step in (1000.0, 1024.0) for power in (-3, -2, -1, 1, 2, 3)):
+            moved = replace(a, value=a.value * scale)
+            if compare_values(left, right, moved, b, reading, False):
+                return True
+    return False
 
 
-def iterate_values(left: Cut, right: Cut) -> Iterator[tuple[Reading, Side, Side]]:
-    """Both sides in each reading in which both have a value, the bare numbers first."""
-    for reading in list_readings(left.side, right.side):
-        a, b = read_side(left.tokens, reading), read_side(right.tokens, reading)
-        if a is not None and b is not None:
-            yield reading, a, b
+def _names_model(left: Node, right: Node) -> bool:
+    """Whether a factor may be the name of a device: 8 x 4090 = 192 GB. Then it is far off."""
+    match left:
+        case Binary("*", Number(text=count, value=a), Number(text=name, value=b)):
+            result = find_typed_number(right)
+            is_name = len(count) <= 3 and re.fullmatch(r"[1-9]\d\d0", name) is not None
+            return is_name and result is not None and a * b > _FARTHEST_MODEL * result.value
+        case _:
+            return False
 
 
-def _is_far(first: Side, second: Side) -> bool:
-    smaller, larger = sorted((abs(first.value), abs(second.value)))
-    return larger > _FARTHEST_UNIT * smaller
+def _is_near(left: Node, right: Node) -> bool:
+    """Whether what is in brackets is meant for the working of the number before it: it comes
+    near, and is neither a date nor how far one is: June 3 (6/3), part 1 (1/2)."""
+    try:
+        a, b = evaluate(left, Reading()).value, evaluate(right, Reading()).value
+    except NoValueError:
+        return False
+    is_counting = not has_scale(left) and all(
+        node.value < _LARGEST_DATE for node in iterate_nodes(right) if isinstance(node, Number)
+    )
+    return not is_counting and measure_distance(a, b) < _FARTHEST_RESULT
 
 
-def _is_eightfold(first: Side, second: Side) -> bool:
-    """Whether bits were taken for bytes."""
-    ratio = first.value / second.value if second.value else 0
+def _is_plain_result(left: Side, right: Side) -> bool:
+    """Whether an arrow leads from whole numbers to a whole number."""
+    if right.operators or not left.operators or left.labels:
+        return False
+    return all(
+        isinstance(node, Binary) or (isinstance(node, Number) and node.decimals == 0)
+        for side in (left, right)
+        for node in iterate_nodes(side.node)
+    )
+
+
+def _weigh(left: Node, right: Node, is_rough: bool) -> Verdict:
+    """The verdict over all readings of two sides."""
+    holds_bare = holds_measured = is_measured = is_explained = is_odd = False
+    ratios = []
+    for reading in list_readings(left, right):
+        try:
+            a, b = evaluate(left, reading), evaluate(right, reading)
+        except NoValueError:
+            continue
+        if a.dimension != b.dimension:
+            if a.dimension and b.dimension:
+                is_odd |= not _counts_times(left, right)
+            elif size := find_silent_unit(left, right, a, b, reading, is_rough):
+                holds_measured |= size in SILENT
+                is_explained = True
+            continue
+        closeness = compare_values(left, right, a, b, reading, is_rough)
+        is_explained |= closeness is None
+        if not reading.units:
+            holds_bare |= bool(closeness)
+        else:
+            holds_measured |= bool(closeness)
+            if a.dimension:
+                is_measured = True
+                ratios.append(a.value / b.value if b.value else math.inf)
+    if holds_measured:
+        return Verdict.HOLDS
+    operators = count_operators(left) + count_operators(right)
+    if holds_bare:
+        is_eightfold = all(_is_eightfold(ratio) for ratio in ratios)
+        is_wrong_eightfold = is_eightfold and not _has_eight(left, right)
+        if is_measured and (not operators or is_wrong_eightfold or _adds_units(left, right)):
+            return Verdict.FAILS
+        return Verdict.HOLDS
+    if is_explained or (is_odd and not is_measured) or _is_of_computers(left, right):
+        return Verdict.UNJUDGED
+    return Verdict.FAILS
+
+
+def _counts_times(left: Node, right: Node) -> bool:
+    """Whether one time says how many others there are, in whose unit the result is: so many hours
+    for each of some days, `30 days x 24 h = 720 h`."""
+    match left, right:
+        case Binary("*", Measured(Number(), one), Measured(Number(), other)), Measured(
+            Number(), unit
+        ):
+            return one.dimension == other.dimension == _TIME and unit in (one, other)
+        case _:
+            return False
+
+
+def _is_eightfold(ratio: float) -> bool:
     return any(math.isclose(ratio, wanted, rel_tol=0.005) for wanted in (8, 0.125))
 
 
-def _agree(left: Side, right: Side, is_rough: bool) -> bool | None:
-    """Whether two values agree by the digits shown; None where they may, for all we know."""
-    typed, other = right, left
-    if right.typed is None or (
-        left.typed is not None
-        and left.typed.decimals > 0
-        and left.typed.digits < right.typed.digits
-    ):
-        typed, other = left, right
-    number = typed.typed
-    if number is None:
-        return _compare_expressions(left, right, is_rough)
-    shown, exact, size = typed.value, other.value, typed.size
-    if _is_shown_as(exact, shown, number, size, is_rough):
-        return True
-    if number.decimals == 0 and 0 < shown - exact < size and "/" in other.operators:
-        return None  # rounded up: 3.2 nodes are 4
-    if typed.has_percent and _is_shown_as(abs(exact - 1), abs(shown), number, size, is_rough):
-        return None  # so much more or less than the whole
-    return None if abs(exact - shown) <= abs(exact) * _find_spread(other) * 1.001 else False
-
-
-def _is_shown_as(exact: float, shown: float, number: Number, size: float, is_rough: bool) -> bool:
-    """Whether a number is a value that was rounded or cut off at the last digit shown."""
-    step = size * 10.0**-number.decimals
-    difference = abs(exact - shown)
-    slack = 1e-9 * max(abs(exact), abs(shown))
-    if difference <= step / 2 + slack:
-        return True
-    if abs(shown) <= abs(exact) and difference < step - slack and shown * exact >= 0:
-        return True
-    digits = re.sub(r"\D", "", number.text)
-    zeros = 0 if number.decimals or not number.value else len(digits) - len(digits.rstrip("0"))
-    rounded = step * 10.0**zeros
-    if is_rough:
-        by_zeros = min(rounded / 2, 0.15 * abs(exact)) if zeros else 0
-        return difference <= max(_ROUGH_SHARE * abs(exact), step, by_zeros) + slack
-    is_rounded = zeros >= 2 or (zeros == 1 and not float(exact / (size or 1)).is_integer())
-    return is_rounded and number.digits >= 2 and difference <= rounded / 2 + slack
-
-
-def _compare_expressions(left: Side, right: Side, is_rough: bool) -> bool | None:
-    largest = max(abs(left.value), abs(right.value))
-    difference = abs(left.value - right.value)
-    if difference <= 1e-6 * largest or (is_rough and difference <= _ROUGH_SHARE * largest):
-        return True
-    has_decimals = any(number.decimals > 0 for number in (*left.numbers, *right.numbers))
-    return None if (has_decimals or is_rough) and difference <= 0.02 * largest else False
-
-
-def _find_spread(side: Side) -> float:
-    """By what share a side may be off because its numbers were rounded before they were typed."""
-    return sum(0.5 * 10.0**-n.decimals / n.value for n in side.numbers if _is_rounded(n))
-
-
-def _is_rounded(number: Number) -> bool:
-    """Whether a number may be the result of an earlier sum by its looks: 2.67 and 16.7, but not
-    0.6, 2.4, 0.25 and 1.05."""
-    if number.decimals < 1 or not number.value or (number.decimals == 1 and number.digits < 3):
+def _adds_units(left: Node, right: Node) -> bool:
+    """Whether amounts in several units of one kind make an amount of that kind, so that their bare
+    numbers say nothing: 12 GB + 500 MB = 512 GB."""
+    whole, total = (right, left) if find_typed_number(right) is not None else (left, right)
+    terms = _list_terms(total)
+    units = [node.unit for node in (whole, *terms) if isinstance(node, Measured)]
+    if len(units) <= len(terms) or any(find_typed_number(term) is None for term in terms):
         return False
-    parts = number.value * (2 if number.decimals == 1 else 20)
-    return not math.isclose(parts, round(parts), abs_tol=1e-9)
+    if any(unit.is_billion for unit in units):
+        return False  # 7B parameters of a byte each, and 1 GB: 8 GB
+    kinds = {unit.dimension for unit in units}
+    sizes = {unit.size for unit in units[1:]}
+    return len(kinds) == 1 and () not in kinds and len(sizes) > 1
+
+
+def _list_terms(node: Node) -> list[Node]:
+    """What a sum or difference is made of; a tree that is neither is its only term."""
+    match node:
+        case Binary("+" | "-", left, right):
+            return [*_list_terms(left), *_list_terms(right)]
+        case _:
+            return [node]
+
+
+def _has_eight(left: Node, right: Node) -> bool:
+    """Whether an 8 is there that may turn bytes into bits."""
+    return any(
+        isinstance(node, Number) and node.value == 8
+        for side in (left, right)
+        for node in iterate_nodes(side)
+    )
+
+
+def _is_of_computers(left: Node, right: Node) -> bool:
+    """Whether a sum is false on paper because it tells of computers: 256 + 1 = 256, 255 + 1 = 0."""
+    try:
+        a, b = evaluate(left, Reading()).value, evaluate(right, Reading()).value
+    except NoValueError:
+        return True
+    if abs(a - b) in _WRAPS:
+        return True
+    for node, other in ((left, b), (right, a)):
+        if not isinstance(node, Binary) or node.operator not in "+-" or has_scale(node):
+            continue
+        for whole, part in ((node.left, node.right), (node.right, node.left)):
+            is_kept = evaluate(whole, Reading()).value == other != 0
+            added = abs(evaluate(part, Reading()).value)
+            if is_kept and added <= abs(other) * _SWALLOWED and _is_plain_power(whole):
+                return True
+    return False
+
+
+def _is_plain_power(node: Node) -> bool:
+    """Whether a value is a number or a power of one, as examples of rounding have them."""
+    operators = {below.operator for below in iterate_nodes(node) if isinstance(below, Binary)}
+    return operators <= {"**"}

@@ -1,7 +1,7 @@
 """Units behind the numbers of a sum: their size in base units, and their dimension.
 
 With both, `16 GB / 300 GBps` comes out in seconds. `B` may be bytes or billions, and `GB` a power
-of ten or of two; a `Reading` says which.
+of ten or of two; `readings` tries each.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ _TIMES = {name: unit.size for name, unit in UNITS.items() if unit.dimension == _
 
 _UNIT = re.compile("[ \u00a0\u202f\u2009]?(?P<unit>[A-Za-zµμ]+)(?!\\w|-\\w)")
 _RATE = re.compile(r"(?:/|[ ]?per[ ])[ ]?(?P<time>[A-Za-zµμ]+)(?![\w/])")
-_PRICED = frozenset("kWh MWh GB GiB TB TiB million billion".split())
+_PRICED = frozenset("kWh MWh GB GiB TB TiB M million billion".split())
 """What prices are given for, times aside: `$0.12/kWh`, `$3 per million`."""
+_PRICE = re.compile(r"[$€£]\d[\d.,]*$")
 
 
 def match_unit(text: str, start: int) -> tuple[Unit, int] | None:
@@ -99,7 +100,8 @@ def match_rate(text: str, start: int) -> tuple[Unit, int] | None:
     name = match["time"]
     if name in _TIMES:
         return Unit(1 / _TIMES[name], _HERTZ), match.end()
-    if name not in _PRICED:
+    is_variable = name == "M" and not _PRICE.search(text, max(start - 16, 0), start)
+    if name not in _PRICED or is_variable:
         return None
     unit = UNITS[name]
     inverse = multiply((), unit.dimension, -1)
@@ -109,3 +111,21 @@ def match_rate(text: str, start: int) -> tuple[Unit, int] | None:
 def read_currency(sign: str) -> Unit:
     """The unit of a sign such as `$` before a number."""
     return Unit(1, _MONEY[sign])
+
+
+def list_sizes(dimension: Dimension) -> tuple[float, ...]:
+    """The sizes of the known units of a dimension, and of rates of them."""
+    sizes = {
+        size * rate
+        for unit in UNITS.values()
+        for rate, inverse in _RATES
+        if multiply(unit.dimension, inverse) == dimension
+        for size in (unit.size, unit.binary or unit.size)
+    }
+    return tuple(sorted(sizes))
+
+
+_RATES: tuple[tuple[float, Dimension], ...] = (
+    (1.0, ()),
+    *((1 / size, _HERTZ) for size in (1, 60, 3600)),
+)

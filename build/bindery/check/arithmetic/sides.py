@@ -8,48 +8,63 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bindery.check.arithmetic.expressions import LONGEST, Reading, Side, read_side
+from bindery.check.arithmetic.grammar import LONGEST, NO_LABELS, read_side
 from bindery.check.arithmetic.tokens import Kind, Token
+from bindery.check.arithmetic.trees import Side
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A side with the tokens that it is made of."""
+    """A side, the tokens that it is made of, and whether its edge is certain."""
 
     side: Side
-    """As bare numbers."""
-    tokens: Sequence[Token]
     first: int
     last: int
     """The token behind it."""
     is_bare_before: bool = True
     """Whether no word is directly before it that may speak of its first number."""
     is_factor: bool = False
-    """Whether an `x` follows it, as in `5x`."""
+    """Whether an `x` behind it makes it so many times, if what it is the result of is a ratio."""
 
 
 class _Edge(enum.Enum):
     CLEAN = enum.auto()
     LOOSE = enum.auto()
-    """Perhaps an edge: the statement may hold, but it is not called wrong."""
+    """Perhaps an edge: what is said to hold may hold, but not the contrary."""
     NONE = enum.auto()
 
 
 _STARTS = frozenset({Kind.NUMBER, Kind.CURRENCY, Kind.OPEN, Kind.FUNCTION, Kind.ROOT, Kind.TILDE})
 _ENDS = frozenset({Kind.NUMBER, Kind.UNIT, Kind.PERCENT, Kind.CLOSE, Kind.POWER})
-_STOPS = frozenset(".:;!?\"'“”‘’„»«|—…{}[]<>→≤≥≠≡")
-_NEGATIONS = frozenset("not never no isn't per".split())
-_GO_ON = frozenset("to or half dozen hundred hundreds thousands mod modulo squared cubed".split())
+_STOPS = frozenset(".:;!?\"'“”‘’„»«|—…{}]>→≤≥≠≡")
+_NEGATIONS = frozenset("not never no isn't instead".split())
+_GO_ON = frozenset(
+    "to or of and times dozen hundred hundreds half mod modulo squared cubed plus minus thousands "
+    "millions billions".split()
+)
 """Words behind a number after which it may not be the whole."""
+_BASES = frozenset("binary octal hex hexadecimal".split())
+_LONG_TIMES = frozenset("month months quarter year years yr yrs mo".split())
+"""Times without a fixed length: a rate per year may be worked out from one per month."""
+_JOINTS = frozenset("so that because since thus hence then i.e e.g recall remember".split())
+_FIXED_TIMES = frozenset("second minute hour day week step epoch".split())
+_COMPARED = frozenset(
+    "faster slower more less fewer larger smaller bigger better worse higher lower cheaper longer "
+    "shorter speedup speed-up improvement reduction compression increase".split()
+)
+"""Words behind `3x` that make it three times."""
+_IN_LONG_TIMES = frozenset("365 366 52 12 8760 8,760 30 720 730".split())
+"""How many shorter times there are in a longer one."""
 _ABOUT = frozenset(
     "about around roughly approx approximately nearly almost some circa ca over under".split()
 )
+_FILLERS = frozenset("only just exactly precisely".split())
 
 
 def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
-    """The sides that end before the token `end`, the longest first."""
+    """The sides that end before the token `end`, the longest first; none where there is none."""
     cuts: list[Cut] = []
     for start in range(max(low, end - LONGEST), end):
         token = tokens[start]
@@ -59,18 +74,15 @@ def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
         edge = _judge_start(tokens, start)
         if edge is _Edge.NONE or (cuts and not _is_dash(tokens, start - 1)):
             continue
-        side = read_side(tokens[start:end], Reading())
+        side = read_side(tokens[start:end])
         if side is None:
             continue
-        before, last = tokens[start - 1] if start else None, tokens[end - 1]
-        if last.kind is Kind.WORD:  # it may be what is set to a value: `DP=2*2 PP=8`
-            is_glued = end < len(tokens) and tokens[end].start == last.end
-            edge = _Edge.LOOSE if is_glued or not last.text.endswith("s") else edge
-        is_word = before is not None and before.kind is Kind.WORD
-        if is_sign and is_word:
+        before = tokens[start - 1] if start else None
+        if _ends_in_name(tokens, start, end) or (is_sign and before and before.kind is Kind.WORD):
             edge = _Edge.LOOSE
-        side.is_loose |= edge is _Edge.LOOSE
-        cuts.append(Cut(side, tokens[start:end], start, end, is_bare_before=not is_word))
+        side = replace(side, is_loose=side.is_loose or edge is _Edge.LOOSE)
+        is_bare = before is None or before.kind is not Kind.WORD or before.text.lower() in _JOINTS
+        cuts.append(Cut(side, start, end, is_bare))
     return cuts
 
 
@@ -78,10 +90,7 @@ def find_right(
     tokens: Sequence[Token], start: int, high: int, codes: Sequence[tuple[int, int]]
 ) -> list[Cut]:
     """The sides that begin at the token `start`, the longest first; `codes` are ranges of code."""
-    is_rough = False
-    while start < high and tokens[start].text.lower() in (*_ABOUT, "only", "just", "exactly"):
-        is_rough |= tokens[start].text.lower() in _ABOUT
-        start += 1
+    start, is_rough = skip_hedge(tokens, start, high)
     cuts: list[Cut] = []
     for end in range(min(high, start + LONGEST), start, -1):
         if tokens[end - 1].kind not in _ENDS:
@@ -89,46 +98,104 @@ def find_right(
         edge = _judge_end(tokens, end, codes)
         if edge is _Edge.NONE or (cuts and not _is_dash(tokens, end)):
             continue
-        side = read_side(tokens[start:end], Reading())
+        side = read_side(tokens[start:end])
         if side is None or side.has_remark_behind:
             continue
-        is_factor = end < len(tokens) and tokens[end].text == "x"
-        side.is_loose |= edge is _Edge.LOOSE
-        side.is_rough |= is_rough
-        cuts.append(Cut(side, tokens[start:end], start, end, is_factor=is_factor))
+        is_factor = edge is _Edge.LOOSE and _is_factor(tokens, end)
+        loose = side.is_loose or (edge is _Edge.LOOSE and not is_factor)
+        side = replace(side, is_loose=loose, is_rough=side.is_rough or is_rough)
+        cuts.append(Cut(side, start, end, is_factor=is_factor))
     return cuts
+
+
+def skip_hedge(tokens: Sequence[Token], start: int, high: int) -> tuple[int, bool]:
+    """Where a side begins behind words such as `about`, and whether they make it rough."""
+    is_rough = False
+    while start < high and tokens[start].kind is Kind.WORD:
+        word = tokens[start].text.lower()
+        if word not in _ABOUT and word not in _FILLERS:
+            break
+        is_rough |= word in _ABOUT
+        start += 1
+        if start < high and tokens[start].text == "." and word in ("approx", "ca"):
+            start += 1
+    return start, is_rough
 
 
 def _judge_start(tokens: Sequence[Token], start: int) -> _Edge:
     if not start:
         return _Edge.CLEAN
-    before = tokens[start - 1]
-    is_glued = before.end == tokens[start].start
+    before, token = tokens[start - 1], tokens[start]
+    is_glued = before.end == token.start
     match before.kind:
-        case Kind.RELATION | Kind.OPEN:
+        case Kind.RELATION:
+            return _Edge.LOOSE if _is_named_factor(tokens, start - 1) else _Edge.CLEAN
+        case Kind.OPEN:
             return _Edge.CLEAN
-        case Kind.WORD if not is_glued:
-            word = before.text.lower()
-            is_variable = (len(word) == 1 and word not in "ai") or any(map(str.isdigit, word))
-            is_factor = start > 1 and tokens[start - 2].kind is Kind.OPERATOR  # n * batch 8
-            is_loose = is_variable or is_factor or word in _NEGATIONS
-            return _Edge.LOOSE if is_loose else _Edge.CLEAN
+        case Kind.WORD:
+            return _Edge.NONE if is_glued else _judge_word_before(tokens, start - 1)
         case Kind.MARK:
-            is_stop = before.text in _STOPS or len(before.text) > 1
-            is_part = is_glued and before.text == "."  # a.round(3)
-            return _Edge.CLEAN if is_stop and not is_part else _Edge.NONE
-        case Kind.COMMA | Kind.CLOSE if not is_glued:
-            return _Edge.CLEAN
+            if is_glued and start > 1 and before.text in ".'’" and _is_name(tokens, start - 2):
+                return _Edge.NONE  # a.round(3) and f'(3)
+            is_stop = before.text in _STOPS or len(before.text) > 1 or before.text == "<"
+            return _Edge.CLEAN if is_stop or before.text == "[" else _Edge.NONE
+        case Kind.COMMA | Kind.CLOSE:
+            return _Edge.NONE if is_glued else _Edge.CLEAN
         case Kind.OPERATOR:
             return _Edge.LOOSE if _is_dash(tokens, start - 1) else _Edge.NONE
-        case Kind.NUMBER | Kind.UNIT | Kind.PERCENT | Kind.POWER if not is_glued:
-            return _Edge.CLEAN if tokens[start].is_new_line else _Edge.LOOSE
+        case Kind.NUMBER | Kind.UNIT | Kind.PERCENT | Kind.POWER:
+            if is_glued:
+                return _Edge.NONE
+            return _Edge.CLEAN if token.is_new_line else _Edge.LOOSE
         case _:
             return _Edge.NONE
 
 
+def _is_named_factor(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the sign at `index` tells the value of a factor: `5 * width≈122`."""
+    if index < 2:
+        return False
+    before, name, sign = tokens[index - 2 : index + 1]
+    is_factor = before.kind is Kind.OPERATOR and before.text != "-" and name.kind is Kind.WORD
+    return is_factor and before.end < name.start and name.end == sign.start
+
+
+def _is_name(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a word or bracket is directly before the next token."""
+    token = tokens[index]
+    is_glued = token.end == tokens[index + 1].start
+    return is_glued and token.kind in (Kind.WORD, Kind.CLOSE, Kind.FUNCTION)
+
+
+def _judge_word_before(tokens: Sequence[Token], index: int) -> _Edge:
+    """Whether a side can begin behind a word: not where it is a factor, as in `n * batch 8`."""
+    word = tokens[index].text.lower()
+    if word in _NEGATIONS or word == "per" or any(map(str.isdigit, word)):
+        return _Edge.LOOSE
+    if len(word) == 1 and word not in "ai":
+        return _Edge.LOOSE
+    for before in reversed(tokens[max(index - 2, 0) : index]):
+        if before.kind is Kind.OPERATOR and not before.is_loose and before.text != "-":
+            return _Edge.LOOSE
+        if before.kind is Kind.WORD and before.text.lower() in _NEGATIONS:
+            return _Edge.LOOSE
+        if before.kind is not Kind.WORD:
+            break
+    return _Edge.CLEAN
+
+
+def _ends_in_name(tokens: Sequence[Token], start: int, end: int) -> bool:
+    """Whether the word before the sign may be what is set to a value: `DP=2*2 PP=8`."""
+    last = tokens[end - 1]
+    if last.kind is not Kind.WORD:
+        return False
+    is_assigned = start > 0 and tokens[start - 1].kind is Kind.RELATION
+    is_glued = end < len(tokens) and tokens[end].start == last.end
+    return is_assigned or is_glued or not last.text.endswith("s")
+
+
 def _is_dash(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the token may be a dash between two thoughts."""
+    """Whether the token may part two thoughts: a dash, or a word such as `times`."""
     if not 0 < index < len(tokens) - 1:
         return False
     token = tokens[index]
@@ -150,44 +217,105 @@ def _judge_end(tokens: Sequence[Token], end: int, codes: Sequence[tuple[int, int
         case Kind.RELATION | Kind.CLOSE:
             return _Edge.CLEAN
         case Kind.WORD:
+            if is_glued and token.text in ("x", "X"):
+                is_factor = following is not None and following.text.lower() in _COMPARED
+                return _Edge.CLEAN if is_factor else _Edge.LOOSE
+            if is_glued and not _is_plural(token):
+                return _Edge.NONE
             return _judge_word_behind(tokens, end)
-        case Kind.OPERATOR if following is not None:
-            is_word = following.kind is Kind.WORD and len(following.text) > 1
-            if _is_dash(tokens, end):
-                is_code = any(first <= token.start < last for first, last in codes)
-                return _Edge.CLEAN if is_word and not is_code else _Edge.LOOSE
-            is_share = token.text == "/" and is_glued and following.start == token.end
-            return _Edge.CLEAN if is_share and is_word else _Edge.NONE
+        case Kind.OPERATOR:
+            is_code = any(first <= token.start < last for first, last in codes)
+            return _judge_operator_behind(tokens, end, is_code)
         case Kind.MARK:
-            return _Edge.CLEAN if token.text in _STOPS or len(token.text) > 1 else _Edge.NONE
+            if token.text in _STOPS or len(token.text) > 1 or token.text == "<":
+                return _Edge.CLEAN
+            return _Edge.LOOSE if token.text == "@" else _Edge.NONE
         case Kind.COMMA:
             is_decimal = is_glued and following is not None and following.start == token.end
+            is_decimal = is_decimal and following is not None and following.kind is Kind.NUMBER
             return _Edge.NONE if is_decimal else _Edge.CLEAN
-        case Kind.OPEN if not is_glued:
+        case Kind.OPEN:
+            if is_glued:
+                return _Edge.NONE
             is_modulus = following is not None and following.text in ("mod", "modulo")
             return _Edge.LOOSE if is_modulus else _Edge.CLEAN
-        case Kind.TILDE if not is_glued:
-            return _Edge.CLEAN
+        case Kind.TILDE:
+            return _Edge.NONE if is_glued else _Edge.CLEAN
         case Kind.NUMBER | Kind.CURRENCY | Kind.FUNCTION | Kind.ROOT:
             return _Edge.CLEAN if token.is_new_line else _Edge.LOOSE
         case _:
             return _Edge.NONE
 
 
+def _is_factor(tokens: Sequence[Token], end: int) -> bool:
+    """Whether an `x` is glued to a number that ends there, and nothing near says that it is an
+    unknown: neither what is behind it nor another variable."""
+    if end == len(tokens) or tokens[end].text not in ("x", "X"):
+        return False
+    if tokens[end].start != tokens[end - 1].end or tokens[end - 1].kind is not Kind.NUMBER:
+        return False
+    if end + 1 < len(tokens):
+        follows = tokens[end + 1]
+        is_word = follows.kind is Kind.WORD and len(follows.text) > 1
+        is_stop = follows.kind is Kind.MARK and follows.text in _STOPS
+        if not (is_word or is_stop or follows.kind in (Kind.COMMA, Kind.CLOSE)):
+            return False
+    return not any(_is_unknown(tokens, index) for index in range(len(tokens)) if index != end)
+
+
+def _is_unknown(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a token is a letter that stands for a number: not the one of `2x faster`, but that
+    of `2x = 4`."""
+    token = tokens[index]
+    if token.kind is not Kind.WORD or token.text.lower() not in ("x", "y", "z", "n"):
+        return False
+    before = tokens[index - 1] if index else None
+    follows = tokens[index + 1] if index + 1 < len(tokens) else None
+    if before is None or before.kind is not Kind.NUMBER or before.end != token.start:
+        return True
+    return follows is not None and follows.kind in (Kind.RELATION, Kind.OPERATOR)
+
+
+def _is_plural(token: Token) -> bool:
+    """Whether letters glued to a number are a word of some length, and no unit or variable."""
+    return len(token.text) > 3 and token.text.isalpha()
+
+
 def _judge_word_behind(tokens: Sequence[Token], end: int) -> _Edge:
-    word = tokens[end].text.lower()
-    following = tokens[end + 1] if end + 1 < len(tokens) else None
-    if tokens[end].start == tokens[end - 1].end:  # letters glued to a number
-        if word == "x":
-            is_unknown = following is not None and following.kind in (Kind.RELATION, Kind.OPERATOR)
-            return _Edge.LOOSE if is_unknown else _Edge.CLEAN
-        return _Edge.CLEAN if len(word) > 3 and word.isalpha() else _Edge.NONE
-    if tokens[end].is_new_line:
-        return _Edge.CLEAN
-    if word == "and":  # "and a half"
-        is_part = following is not None and following.text in ("a", "half")
-        return _Edge.LOOSE if is_part else _Edge.CLEAN
-    has_factor = following is not None and following.kind is Kind.NUMBER
-    is_share = word in ("of", "times") and has_factor  # 2/4 = 2 of 4 nodes
-    is_variable = len(word) == 1 and word not in "ai"
-    return _Edge.LOOSE if is_share or is_variable or word in _GO_ON else _Edge.CLEAN
+    words = [token.text.lower() for token in tokens[end : end + 3] if token.kind is Kind.WORD]
+    first = words[0]
+    is_variable = len(first) == 1 and first not in "aix"
+    if is_variable or (first in _GO_ON and not tokens[end].is_new_line):
+        # "and" goes on to "and a half"; elsewhere it only joins two sentences
+        if first == "and" and words[1:2] not in (["a"], ["half"]):
+            return _Edge.CLEAN
+        if first == "of" and len(words) > 1 and words[1] != "a":
+            is_share = tokens[end + 1].kind is Kind.NUMBER  # 2/4 = 2 of 4 nodes
+            return _Edge.LOOSE if is_share else _Edge.CLEAN
+        return _Edge.LOOSE
+    is_rate = first in ("per", "a", "each") and words[1:2] and words[1] in _LONG_TIMES
+    if is_rate and any(token.text in _IN_LONG_TIMES for token in tokens[:end]):
+        is_rate = False  # it has been worked out: $2 * 24 * 365 = $17,520 a year
+    return _Edge.LOOSE if is_rate or _BASES.intersection(words) else _Edge.CLEAN
+
+
+def _judge_operator_behind(tokens: Sequence[Token], end: int, is_code: bool) -> _Edge:
+    token = tokens[end]
+    if end + 1 == len(tokens):
+        return _Edge.NONE
+    following = tokens[end + 1]
+    if token.text == "*" and token.is_loose and following.text in ("a", "per", "each", "every"):
+        is_rate = end + 2 < len(tokens) and tokens[end + 2].text in _FIXED_TIMES
+        return _Edge.CLEAN if is_rate else _Edge.LOOSE
+    if _is_dash(tokens, end):
+        is_word = following.kind is Kind.WORD and len(following.text) > 1
+        return _Edge.CLEAN if is_word and token.text == "-" and not is_code else _Edge.LOOSE
+    is_glued = token.start == tokens[end - 1].end and following.start == token.end
+    if token.text == "/" and is_glued and following.kind is Kind.WORD and len(following.text) > 1:
+        return _Edge.LOOSE if following.text.lower() in _LONG_TIMES else _Edge.CLEAN
+    return _Edge.NONE
+
+
+def is_counted(word: str) -> bool:
+    """Whether a word may be the name of what is counted."""
+    return word[0].isalpha() and word.lower() not in NO_LABELS

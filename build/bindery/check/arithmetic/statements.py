@@ -1,20 +1,26 @@
 """What a text states to be equal, and whether it is.
 
-A statement is an expression, a sign and a number, or two expressions. It holds by the digits that
-are shown: `16/300 = 0.053` does.
+A statement is an expression, a sign and a number, or two expressions; or a number with its working
+in brackets behind it. It holds by the digits that are shown: `16/300 = 0.053` does.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from bindery.check.arithmetic.expressions import Number, Side
-from bindery.check.arithmetic.judging import iterate_values, judge_sides
+from bindery.check.arithmetic.answers import tell_values
+from bindery.check.arithmetic.grammar import LONGEST, read_side
+from bindery.check.arithmetic.judging import (
+    Verdict,
+    is_certain_difference,
+    is_statement,
+    judge_sides,
+)
 from bindery.check.arithmetic.sides import Cut, find_left, find_right
 from bindery.check.arithmetic.tokens import Kind, Token, split_tokens
+from bindery.check.arithmetic.trees import Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,44 +30,78 @@ class Statement:
     text: str
     start: int
     end: int
-    holds: bool
+    verdict: Verdict
     left: str = ""
-    """What the left side gives where the statement does not hold, in the form of the right side
-    if that is a mere number."""
+    """What the left side gives where the statement fails, in the words of the right side if that
+    is a mere number."""
     right: str = ""
     """What the right side gives where the left is a mere number, or both are expressions."""
+    is_bracketed: bool = False
+    """Whether the right side is in brackets behind its result: `320 GB (80 * 4)`."""
 
 
 _MAYBE = re.compile(
     r"(?:[\d)%.²³¹⁰-⁹]\s*|\d ?[A-Za-zµ/]{1,9}\s*|\w\s+)"
-    r"(?:=[=~]?|[≈≃≅]|~=|(?<=\s)~(?=\s)|equals\b)"
+    r"(?:=[=>~]?|[≈≃≅⇒]|~=|(?<=\s)~(?=\s)|equals\b)"
     r"\s*(?:[a-z.]+\s+){0,2}[~≈$€£(+−–√-]*\s*(?:\.?\d|[a-z][a-z0-9.]*\()"
 )
 """A number or word, a sign, and a number or function."""
+_WORK = re.compile(
+    r"[\w)%]\s*(?:\*\*?|[×·⋅∙÷^xX+%]|//?|by|times|plus|of)[\s~$€£(√−-]*[\d.a-z]"
+    r"|[\d)%]\s*(?:[−–-]|minus)[\s~$€£(√]*[\d.a-z]"
+    r"|[√²³¹⁰-⁹]|(?:sqrt|log\w*|ln|exp|ceil|floor|round|min|max|abs)\("
+    r"|\d[ \u00a0]?[A-Za-z%][\w/%]*\s*[=≈~]+\s*[~$]?\s*[\d.]|[\d.][=≈~ ]+[\d.]+%"
+)
+"""What a statement has at least: an operation, or a number with a unit beside the sign."""
+_BRACKETED = re.compile(
+    r"\d[ \u00a0]?(?:[A-Za-z%]+ )? ?"
+    r"\([(\d.,]+(?:\s*(?:\*\*?|[×·÷/+])\s*|\s[−-]\s)[(\d.][^A-Za-z=]{0,200}\)"
+)
+"""A number, a unit perhaps, and an expression in brackets."""
 _LONGEST_SENTENCE = 2_000
 _SENTENCE_END = re.compile(r"(?<!approx)(?<!ca)[.!?;]\s+")
-_FAR_APART = 30
 
 
 def read_statements(text: str, codes: Sequence[tuple[int, int]] = ()) -> list[Statement]:
-    """The statements of a text that can be judged, in their order.
+    """The statements of a text in their order.
 
     `codes` are the ranges of code in it: there a minus is a minus, and in prose, with blanks on
     both sides, it may be a dash.
     """
-    if not _MAYBE.search(text):
+    has_signs = has_sign(text) and bool(_MAYBE.search(text))
+    if not has_signs and not (" (" in text and _BRACKETED.search(text)):
         return []
     statements: list[Statement] = []
     start = 0
     for end in (*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)):
         sentence = text[start:end]
-        if len(sentence) <= _LONGEST_SENTENCE and _MAYBE.search(sentence):
-            statements += [
-                replace(one, start=one.start + start, end=one.end + start)
-                for one in _read_sentence(sentence, [(a - start, b - start) for a, b in codes])
-            ]
+        if len(sentence) > _LONGEST_SENTENCE:  # a table of numbers, or worse
+            start = end
+            continue
+        found: list[Statement] = []
+        if has_signs and _MAYBE.search(sentence) and _WORK.search(sentence):
+            found += _read_sentence(sentence, [(a - start, b - start) for a, b in codes])
+        if _BRACKETED.search(sentence):
+            found += _read_brackets(sentence)
+        statements += [
+            replace(one, start=one.start + start, end=one.end + start)
+            for one in sorted(found, key=lambda one: one.start)
+        ]
         start = end
     return statements
+
+
+def has_sign(text: str) -> bool:
+    """Whether a sign is there that may say that two sides are equal: the quickest of questions."""
+    return (
+        "=" in text
+        or "≈" in text
+        or " ~ " in text
+        or "≃" in text
+        or "≅" in text
+        or "⇒" in text
+        or "equals" in text
+    )
 
 
 def _read_sentence(text: str, codes: Sequence[tuple[int, int]]) -> Iterator[Statement]:
@@ -72,8 +112,41 @@ def _read_sentence(text: str, codes: Sequence[tuple[int, int]]) -> Iterator[Stat
         high = signs[number + 1] if number + 1 < len(signs) else len(tokens)
         rights = find_right(tokens, index + 1, high, codes)
         lefts = find_left(tokens, low, index) if rights else []
-        if lefts and (statement := _compare_cuts(text, tokens, index, lefts, rights)):
-            yield statement
+        if lefts:
+            statement = _compare_cuts(text, tokens, index, lefts, rights)
+            if statement is not None:
+                yield statement
+
+
+def _read_brackets(text: str) -> Iterator[Statement]:
+    """The statements that show the working in brackets behind the result."""
+    tokens = split_tokens(text)
+    for index, token in enumerate(tokens):
+        if token.kind is not Kind.OPEN or not index or tokens[index - 1].end == token.start:
+            continue
+        lefts = find_left(tokens, 0, index)
+        end = _find_close(tokens, index)
+        side = read_side(tokens[index + 1 : end])
+        if not lefts or side is None or not side.operators or side.labels:
+            continue
+        if lefts[0].side.operators or lefts[0].side.labels:
+            continue
+        right = Cut(side, index + 1, end)
+        statement = _compare_cuts(text, tokens, index, lefts[:1], [right])
+        if statement is not None:
+            behind = tokens[end].end
+            typed = text[statement.start : behind]
+            yield replace(statement, text=typed, end=behind, is_bracketed=True)
+
+
+def _find_close(tokens: Sequence[Token], index: int) -> int:
+    """Where the bracket at `index` is closed; at `index` itself where it is not."""
+    depth = 0
+    for at in range(index, min(index + LONGEST + 2, len(tokens))):
+        depth += (tokens[at].kind is Kind.OPEN) - (tokens[at].kind is Kind.CLOSE)
+        if not depth:
+            return at
+    return index
 
 
 def _is_sign(tokens: Sequence[Token], index: int) -> bool:
@@ -93,90 +166,46 @@ def _compare_cuts(
     text: str, tokens: Sequence[Token], index: int, lefts: Sequence[Cut], rights: Sequence[Cut]
 ) -> Statement | None:
     """The statement around a sign: it holds where it holds for one way to cut out its sides."""
-    failing: list[Statement] = []
-    is_doubtful = False
+    sign = tokens[index]
+    found: list[Statement] = []
     for left in lefts:
         for right in rights:
-            has_operators = bool(left.side.operators or right.side.operators)
-            if not has_operators and not (left.side.units and right.side.units):
+            if not is_statement(left.side, right.side):
                 continue
             word = tokens[right.last] if right.last < len(tokens) else None
             is_word = word is not None and word.kind is Kind.WORD and not word.is_new_line
-            counted = word.text.lower().rstrip("s") if word is not None and is_word else ""
-            judged = judge_sides(left, right, tokens[index].text, counted)
+            counted = word.text if word is not None and is_word else ""
+            judged = judge_sides(left, right, sign.text, counted)
+            if judged is not Verdict.HOLDS and (
+                _is_cut_off(left.side, lefts[0].side) or _is_cut_off(right.side, rights[0].side)
+            ):
+                continue
             start, end = tokens[left.first].start, tokens[right.last - 1].end
-            if judged:
-                return Statement(text[start:end], start, end, True)
-            is_whole = left is lefts[0] and right is rights[0]
-            if not is_whole and not has_operators:
-                continue  # what is behind the minus of a difference
-            has_dash = len(lefts) + len(rights) > 2
-            is_range = has_dash and left.side.value * right.side.value < 0  # 10 GB - 20 GB
-            is_doubtful |= judged is None or is_range
-            values = _tell_values(left, right, text) if judged is False else ("", "")
-            failing.append(Statement(text[start:end], start, end, False, *values))
-    return failing[0] if failing and not is_doubtful else None
+            typed = text[start:end]
+            names = ("", "")
+            if judged is Verdict.FAILS and _holds_with_decimal_commas(typed):
+                judged = Verdict.UNJUDGED
+            if judged is Verdict.FAILS:
+                names = tell_values(left.side.node, right.side.node, tokens, left, right, text)
+            found.append(Statement(typed, start, end, judged, *names))
+    if not found:
+        return None
+    for statement in found:
+        if statement.verdict is Verdict.HOLDS:
+            return statement
+    if all(statement.verdict is Verdict.FAILS for statement in found):
+        return found[0]
+    return replace(found[0], verdict=Verdict.UNJUDGED, left="", right="")
 
 
-# --- what a side of a sum that fails should have been, in the words of the author ---
+def _is_cut_off(part: Side, longest: Side) -> bool:
+    """Whether a side is what is beside the minus of a longer one that is not a dash: the second
+    of `80 GB - 10 GB`. It may hold alone, and nothing is wrong where it does not."""
+    return part is not longest and not part.operators and is_certain_difference(longest.node)
 
 
-def _tell_values(left: Cut, right: Cut, text: str) -> tuple[str, str]:
-    """What the sides give: that of the left in the words of the right where that is a number."""
-    a, b = _find_nearest_values(left, right)
-    if b.typed is not None:
-        return _tell_like(right, b, a.value, text), ""
-    if a.typed is not None:
-        return "", _tell_like(left, a, b.value, text)
-    return _write(a.value, 3), _write(b.value, 3)
-
-
-def _find_nearest_values(left: Cut, right: Cut) -> tuple[Side, Side]:
-    """Both sides in the likeliest reading: with their units, unless that takes them far apart."""
-    found = [
-        (reading.units, a, b)
-        for reading, a, b in iterate_values(left, right)
-        if a.dimension == b.dimension or not (a.dimension and b.dimension)
-    ]
-    found.sort(key=lambda values: not values[0])
-    is_conversion = not (left.side.operators or right.side.operators)
-    for _, a, b in found:
-        ratio = abs(a.value / b.value) if b.value else 0
-        if is_conversion or (1 / _FAR_APART < ratio < _FAR_APART and abs(ratio - 1) > 1e-9):
-            return a, b
-    return found[0][1:]
-
-
-def _tell_like(cut: Cut, side: Side, value: float, text: str) -> str:
-    """A value, written as the typed number of a side is, with its unit."""
-    assert side.typed is not None
-    number = next(token for token in cut.tokens if token.kind is Kind.NUMBER)
-    behind = text[number.end : cut.tokens[-1].end]
-    before = text[cut.tokens[0].start : number.start].lstrip("~-−+ ")
-    return f"{before}{_write_like(side.typed, value / side.size)}{behind}"
-
-
-def _write_like(typed: Number, value: float) -> str:
-    """A value in the form of a typed number: with its decimals, its commas or its power of ten."""
-    mantissa, mark, _ = typed.text.lower().partition("e")
-    if mark:
-        decimals = len(mantissa.partition(".")[2])
-        written, _, power = f"{value:.{decimals}e}".partition("e")
-        return f"{written}e{int(power)}"
-    return _write(value, max(typed.decimals, 0), "," in typed.text)
-
-
-def _write(value: float, decimals: int, has_commas: bool = False) -> str:
-    """A value with this many decimals, or with more where these would all be zeros."""
-    comma = "," if has_commas else ""
-    if float(value).is_integer():
-        return f"{int(value):{comma}d}" if abs(value) < 10**18 else f"{value:.4g}"
-    if abs(value) < 10.0 ** (2 - decimals) or abs(value) >= 1e16:
-        return f"{value:.3g}"
-    if not decimals and abs(value) < 1000:
-        short = f"{value:.5g}"  # 100.05 is not 100
-        is_exact = math.isclose(float(short), value, rel_tol=1e-12)
-        return short if is_exact else f"{value:.4g}"
-    if not decimals:
-        return f"{round(value):{comma}d}"
-    return f"{value:{comma}.{decimals}f}"
+def _holds_with_decimal_commas(typed: str) -> bool:
+    """Whether a comma of a statement is a decimal point: 1,500 * 2 = 3."""
+    return "," in typed and any(
+        found.verdict is Verdict.HOLDS for found in read_statements(typed.replace(",", "."))
+    )

@@ -1,13 +1,13 @@
 """Text cut into the pieces of sums: numbers, units, signs and words.
 
-A version, a date, an address or a name with digits is a word, not a number.
+What looks like a number and is none (a version, a date, an address, a name with digits) is a word.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bindery.check.arithmetic.measures import Unit, match_rate, match_unit, read_currency
 
@@ -35,7 +35,7 @@ class Kind(enum.Enum):
 
 
 FUNCTIONS = frozenset(
-    "sqrt log2 log10 ln exp ceil floor round min max abs log₂ log_2 log_10 log₁₀".split()
+    "sqrt log2 log10 ln log exp ceil floor round min max abs log₂ log_2 log_10 log₁₀".split()
 )
 _OPERATORS = {
     "×": "*",
@@ -46,6 +46,9 @@ _OPERATORS = {
     "−": "-",
     "–": "-",
     "^": "**",
+    "times": "*",
+    "plus": "+",
+    "minus": "-",
 }
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
@@ -69,10 +72,11 @@ _TOKEN = re.compile(
       | \.\d+(?:[eE][+-]?\d+)?
       )
     | (?P<raised>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)
-    | (?P<relation>===?(?![=>]) | =~ | ~= | [≈≃≅] | =(?![=>]))
-    | (?P<compare>[<>!:+*/|&-]=+ | [<>]+ | -> | =+>+ | ={4,} | [≠≤≥≡→⇒])
+    | (?P<relation>===?(?![=>]) | =>(?!=) | ⇒ | =~ | ~= | [≈≃≅] | =(?![=>]))
+    | (?P<compare>[<>!:+*/|&-]=+ | [<>]+ | -> | =+>+ | ={4,} | [≠≤≥≡→])
     | (?P<operator>\*\*|//|[*×·⋅∙/÷+^−–-])
-    | (?P<word>(?:math\.)?[^\W\d][\w₂₁₀]*(?:[.'’-]\w+)*)
+    | (?P<by>(?:divided|multiplied)\s+by\b)
+    | (?P<word>(?:math\.|np\.|torch\.)?[^\W\d][\w₂₁₀]*(?:[.'’-]\w+)*)
     | (?P<other>.)
     """,
     re.X | re.S,
@@ -113,7 +117,7 @@ def split_tokens(text: str) -> list[Token]:
                 continue
             token = _read_token(match, text, last)
         if is_new_line:
-            token = replace(token, is_new_line=True)
+            token = Token(token.kind, token.text, token.start, token.end, token.is_loose, True)
             is_new_line = False
         tokens.append(token)
         position = token.end
@@ -141,9 +145,11 @@ def _read_suffix(text: str, position: int, last: Token | None) -> Token | None:
         found = match_unit(text, position)
     elif last.kind is Kind.WORD:
         found = match_rate(text, position)
-    if found is None:
+    if found is None or text[found[1] : found[1] + 1] == "(":
         return None
     unit, end = found
+    if text.startswith((" min", " s"), position) and text[end : end + 1] == ".":
+        return None
     start = position + (text[position] in " \u00a0\u202f\u2009")
     return Token(Kind.UNIT, text[start:end], start, end, unit=unit)
 
@@ -160,6 +166,8 @@ def _read_token(match: re.Match[str], text: str, last: Token | None) -> Token:
         case "operator":
             name = _OPERATORS.get(typed, typed)
             return Token(Kind.OPERATOR, name, start, end, name == "-" and _is_loose(match, text))
+        case "by":
+            return Token(Kind.OPERATOR, "/" if typed.startswith("d") else "*", start, end)
         case "word":
             return _read_word(match, text, last)
         case "other":
@@ -175,19 +183,23 @@ def _is_loose(match: re.Match[str], text: str) -> bool:
     if match[0] == "-" and not before and not after:
         numbers = _BEFORE.search(text, max(match.start() - 20, 0), match.start())
         behind = _BEHIND.match(text, match.end())
-        # 1-8 is a range, 8-1 is not
+        # 1-8 is a range, 8-1 is none
         return not (numbers and behind and float(numbers[0]) > float(behind[0]))
     return match[0] == "–" or before != after
 
 
 def _read_word(match: re.Match[str], text: str, last: Token | None) -> Token:
     start, end, typed = match.start(), match.end(), match[0]
-    plain = typed.removeprefix("math.")
+    plain = typed.removeprefix("math.").removeprefix("np.").removeprefix("torch.")
     if plain in FUNCTIONS and text[end : end + 1] == "(":
         name = plain.replace("_", "").replace("₂", "2").replace("₁₀", "10")
         return Token(Kind.FUNCTION, name, start, end)
-    if last is not None and typed == "of" and last.kind is Kind.PERCENT:
-        return Token(Kind.OPERATOR, typed, start, end)
+    if last is not None and (
+        (typed == "of" and last.kind is Kind.PERCENT)
+        or (typed in _OPERATORS and last.kind in (*_VALUES, Kind.UNIT, Kind.PERCENT))
+    ):
+        is_loose = typed != "of"  # so many times something: 4.8 times 1e22
+        return Token(Kind.OPERATOR, _OPERATORS.get(typed, typed), start, end, is_loose)
     if typed in ("percent", "per-cent"):
         return Token(Kind.PERCENT, typed, start, end)
     if typed == "equals":

@@ -22,20 +22,21 @@ _EMPHASIS = re.compile(r"(?<![\w)*])\*{1,3}(?=[\w(~$€£])|(?<=[\w)%])\*{1,3}(?
 
 def check(scope: Scope) -> Iterator[Finding]:
     # Imported here, so that commands that check nothing do not wait for it.
-    from bindery.check.arithmetic.statements import read_statements
+    from bindery.check.arithmetic.judging import Verdict
+    from bindery.check.arithmetic.statements import has_sign, read_statements
 
     for chapter, passage in scope.iterate_passages():
         for statement in read_statements(passage.text, passage.codes):
-            if not statement.holds:
+            if statement.verdict is Verdict.FAILS:
                 span = passage.place(statement.start, statement.end)
                 if _is_as_typed(chapter, span, statement):
                     yield from _report(scope, span, statement)
     for _, fence in scope.iterate_fences():
-        if fence.language not in TEXT_LANGUAGES:
+        if fence.language not in TEXT_LANGUAGES or not has_sign(fence.code):
             continue
         for row, line in enumerate(fence.code.split("\n")):
             for statement in read_statements(line, ((0, len(line)),)):
-                if not statement.holds:
+                if statement.verdict is Verdict.FAILS:
                     width = statement.end - statement.start
                     yield from _report(scope, fence.place(row, statement.start, width), statement)
 
@@ -52,7 +53,9 @@ def _report(scope: Scope, span: Span, statement: Statement) -> Iterator[Finding]
     if scope.is_generated(span.path, span.line):
         return
     left, right = statement.left, statement.right
-    if left and right:
+    if statement.is_bracketed:
+        gives, hint = f"the brackets give {right}", f"write '{right}', or fix the brackets"
+    elif left and right:
         gives, hint = f"the left side gives {left}, the right side {right}", "fix one of the sides"
     elif left:
         gives, hint = f"the left side gives {left}", f"write '{left}', or fix the left side"

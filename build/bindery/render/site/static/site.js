@@ -233,8 +233,12 @@
 
   // --- a list whose every item is a name and a block of code is shown as tabs ---
 
-  const isVariant = (item) => item.lastElementChild?.matches(".code") && item.children.length <= 2
-    && item.textContent.replace(item.lastElementChild.textContent, "").trim().length < 40;
+  function isVariant(item) {
+    const code = item.lastElementChild;
+    if (!code?.matches(".code") || item.children.length > 2) return false;
+    const name = item.textContent.replace(code.textContent, "").trim();
+    return name.length > 0 && name.length < 40;
+  }
 
   function makeTabs(list, group) {
     const items = [...list.children];

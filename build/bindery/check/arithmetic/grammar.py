@@ -1,0 +1,296 @@
+"""How one side of a sum is written: from tokens to a tree.
+
+What is counted may follow a number (`8 GPUs`) and a remark in brackets (`2 (bytes of bf16)`);
+both are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bindery.check.arithmetic.tokens import Kind, Token
+from bindery.check.arithmetic.trees import (
+    Binary,
+    Call,
+    Measured,
+    Negative,
+    Node,
+    Number,
+    Percent,
+    Side,
+)
+
+_LONGEST_LABEL = 4
+_LARGEST_EXPONENT = 300
+LONGEST = 80
+"""Tokens that a side may have at most."""
+
+
+_AFTER_LABEL = (Kind.OPERATOR, Kind.RELATION, Kind.CLOSE, Kind.UNIT, Kind.OPEN)
+
+
+NO_LABELS = frozenset(
+    "and or so then thus hence therefore with without to from in on at by for but if when while "
+    "as is are was were be been has have had gives give makes make we you they it its this that "
+    "these those not no than which who where about around roughly nearly almost only just exactly "
+    "up down mod modulo squared cubed half dozen hundred hundreds out versus vs via each "
+    "per".split()
+)
+"""Words that are not names of what is counted."""
+
+_SHARERS = frozenset(
+    "gpu tpu cpu accelerator device card chip core die node host server machine instance rack pod "
+    "rank worker process thread replica switch port link lane nic channel direction user customer "
+    "request query call job run step iteration iter epoch param parameter weight value element "
+    "token word sample sequence seq example document image row layer head block page file drive "
+    "disk".split()
+)
+"""What a quantity is given for behind a slash: `2 bytes/param`."""
+
+
+def read_side(tokens: Sequence[Token]) -> Side | None:
+    """The side that is written by exactly these tokens, or None where they write none, or more than
+    anybody writes."""
+    if len(tokens) > LONGEST:
+        return None
+    reader = _Reader(tokens)
+    try:
+        node = reader.read_sum()
+    except _NoExpressionError:
+        return None
+    if reader.at != len(tokens):
+        return None
+    has_remark_behind = reader.value_end < reader.at
+    labels = frozenset(reader.labels)
+    return Side(node, labels, reader.is_loose, reader.is_rough, has_remark_behind)
+
+
+class _NoExpressionError(Exception):
+    """The tokens are not an expression."""
+
+
+class _Reader:
+    """Reads from left to right; `at` is the token that comes next."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens = tokens
+        self.at = 0
+        self.value_end = 0
+        self.labels: set[str] = set()
+        self.is_loose = False
+        self.is_rough = False
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        index = self.at + ahead
+        return self.tokens[index] if index < len(self.tokens) else None
+
+    def take_operator(self, *names: str) -> str | None:
+        token = self.peek()
+        if token is None or token.kind is not Kind.OPERATOR or token.text not in names:
+            return None
+        self.is_loose |= token.is_loose or token.is_new_line
+        self.at += 1
+        return token.text
+
+    def read_sum(self) -> Node:
+        node = self.read_product()
+        while operator := self.take_operator("+", "-"):
+            node = Binary(operator, node, self.read_product())
+        return node
+
+    def read_product(self) -> Node:
+        node = self.read_factor()
+        while True:
+            if operator := self.take_operator("*", "/", "//"):
+                node = Binary(operator, node, self.read_factor())
+            elif self.take_operator("of"):
+                node = Binary("*", node, self.read_factor())
+            elif self.is_remainder():
+                self.at += 1
+                node = Binary("%", node, self.read_factor())
+            elif self.is_glued_bracket():
+                node = Binary("*", node, self.read_factor())
+            else:
+                return node
+
+    def is_remainder(self) -> bool:
+        """Whether a percent sign with a value behind it comes next: `10 % 3`."""
+        token, following = self.peek(), self.peek(1)
+        return (
+            token is not None
+            and following is not None
+            and token.text == "%"
+            and following.kind in (Kind.NUMBER, Kind.OPEN)
+        )
+
+    def is_glued_bracket(self) -> bool:
+        """Whether a bracket is directly behind a value: `8(2+1)`."""
+        token = self.peek()
+        before = self.tokens[self.at - 1]
+        return (
+            token is not None
+            and token.kind is Kind.OPEN
+            and before.kind in (Kind.NUMBER, Kind.CLOSE)
+            and before.end == token.start
+        )
+
+    def read_factor(self) -> Node:
+        token = self.peek()
+        if token is not None and token.kind is Kind.TILDE:
+            self.at += 1
+            self.is_rough = True
+        was_loose = self.is_loose
+        sign = self.take_operator("+", "-")
+        if sign:
+            self.is_loose = was_loose or self.at > 1  # in 8 -3 the minus may be a dash
+            node = self.read_factor()
+            return Negative(node) if sign == "-" else node
+        return self.read_suffixes(self.read_power())
+
+    def read_power(self) -> Node:
+        node = self.read_atom()
+        token = self.peek()
+        if token is not None and token.kind is Kind.POWER:
+            if len(token.text) > 4:
+                raise _NoExpressionError
+            self.at += 1
+            return Binary("**", node, Number(int(token.text), 0, token.text))
+        if self.take_operator("**"):
+            sign = self.take_operator("+", "-")
+            power = self.read_power()
+            return Binary("**", node, Negative(power) if sign == "-" else power)
+        return node
+
+    def read_atom(self) -> Node:
+        token = self.peek()
+        if token is None:
+            raise _NoExpressionError
+        self.at += 1
+        match token.kind:
+            case Kind.NUMBER:
+                self.is_loose |= token.is_loose
+                return _read_number(token.text)
+            case Kind.CURRENCY if token.unit:
+                number = self.peek()
+                if number is None or number.kind is not Kind.NUMBER or number.start != token.end:
+                    raise _NoExpressionError
+                return Measured(self.read_atom(), token.unit)
+            case Kind.OPEN:
+                node = self.read_sum()
+                self.close()
+                return node
+            case Kind.ROOT:
+                return Call("sqrt", (self.read_atom(),))
+            case Kind.FUNCTION:
+                return self.read_call(token.text)
+            case _:
+                raise _NoExpressionError
+
+    def read_call(self, name: str) -> Node:
+        self.at += 1  # the tokenizer has seen the bracket
+        arguments = [self.read_sum()]
+        while (token := self.peek()) is not None and token.kind is Kind.COMMA:
+            self.at += 1
+            arguments.append(self.read_sum())
+        self.close()
+        return Call(name, tuple(arguments))
+
+    def close(self) -> None:
+        token = self.peek()
+        if token is None or token.kind is not Kind.CLOSE:
+            raise _NoExpressionError
+        self.at += 1
+
+    def read_suffixes(self, node: Node) -> Node:
+        self.value_end = self.at
+        while (token := self.peek()) is not None:
+            if token.kind is Kind.UNIT and token.unit:
+                node = Measured(node, token.unit)
+                self.at += 1
+                self.value_end = self.at
+            elif token.kind is Kind.PERCENT and not self.is_remainder():
+                node = Percent(node)
+                self.at += 1
+                self.value_end = self.at
+            elif not self.skip_label() and not self.skip_remark():
+                break
+        return node
+
+    def skip_label(self) -> bool:
+        """Pass over the words that say what is counted, if an operator or the end follows."""
+        if self.skip_share():
+            return True
+        words: list[str] = []
+        while (token := self.peek(len(words))) is not None and token.kind is Kind.WORD:
+            words.append(token.text)
+        follows = self.peek(len(words))
+        if (
+            not 0 < len(words) <= _LONGEST_LABEL
+            or any(word.lower() in NO_LABELS for word in words[:1] + words[-1:])
+            or any("_" in word or not word[0].isalpha() for word in words)
+            or (follows is not None and follows.kind not in _AFTER_LABEL)
+        ):
+            return False
+        is_glued = self.tokens[self.at].start == self.tokens[self.at - 1].end
+        if is_glued and words == ["x"]:
+            self.is_loose = True  # three times, or a variable
+        elif len(words[0]) < (3 if is_glued else 2):
+            return False
+        self.labels.update(word.lower().rstrip("s") for word in words)
+        self.at += len(words)
+        return True
+
+    def skip_share(self) -> bool:
+        """Pass over what a quantity is counted for: the `/param` of `2 bytes/param`, or `per
+        parameter`."""
+        sign, word, follows = self.peek(), self.peek(1), self.peek(2)
+        before = self.tokens[self.at - 1]
+        if sign is None or word is None or word.kind is not Kind.WORD:
+            return False
+        is_glued = before.end == sign.start and sign.end == word.start
+        if not (sign.text == "per" or (sign.text == "/" and is_glued)):
+            return False
+        if before.kind not in (Kind.UNIT, Kind.WORD) or not word.text.isalpha():
+            return False
+        is_name = len(word.text) > 2 and word.text.lower() not in NO_LABELS
+        if not is_name or (follows is not None and follows.kind not in _AFTER_LABEL):
+            return False
+        # 640 GB/ranks may be divided by their number
+        self.is_loose |= sign.text == "/" and word.text.lower() not in _SHARERS
+        self.labels.add(word.text.lower().rstrip("s"))
+        self.at += 2
+        return True
+
+    def skip_remark(self) -> bool:
+        """Pass over a remark in brackets: `2 (bytes of bf16)`."""
+        token = self.peek()
+        if token is None or token.kind is not Kind.OPEN or self.is_glued_bracket():
+            return False
+        depth = 0
+        for index in range(self.at, len(self.tokens)):
+            kind = self.tokens[index].kind
+            depth += (kind is Kind.OPEN) - (kind is Kind.CLOSE)
+            if not depth:
+                break
+        else:
+            return False
+        inside = self.tokens[self.at + 1 : index]
+        if not any(token.kind is Kind.WORD for token in inside):
+            return False
+        self.is_loose |= any(token.kind is Kind.NUMBER for token in inside)
+        self.at = index + 1
+        return True
+
+
+def _read_number(text: str) -> Number:
+    plain = "".join(character for character in text if character not in ",_ \u00a0\u202f\u2009")
+    mantissa, _, exponent = plain.lower().partition("e")
+    if len(exponent) > 4:
+        raise _NoExpressionError
+    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    if abs(decimals) > _LARGEST_EXPONENT or len(mantissa) > _LARGEST_EXPONENT:
+        raise _NoExpressionError
+    value = int(plain) if plain.isdigit() else float(plain)
+    if isinstance(value, float) and value.is_integer() and "." not in mantissa:
+        value = int(mantissa) * 10 ** int(exponent)
+    return Number(value, decimals, text)

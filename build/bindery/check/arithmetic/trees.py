@@ -1,0 +1,133 @@
+"""The tree that one side of a sum is read into, and questions about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from bindery.check.arithmetic.measures import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as typed."""
+
+    value: int | float
+    decimals: int
+    """How many decimals are shown; negative where an exponent takes digits from the end."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A value with a unit or a scale."""
+
+    content: Node
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Percent:
+    """A value with a percent sign."""
+
+    content: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """A value with a minus before it."""
+
+    content: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Two values and the operator between them."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of values; `log` without a base is called so."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+Node = Number | Measured | Percent | Negative | Binary | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A tree and what is said around its numbers."""
+
+    node: Node
+    labels: frozenset[str] = frozenset()
+    """The words behind its numbers that are not units: `GPUs`, `nodes`."""
+    is_loose: bool = False
+    """Whether there is another way to understand it than as this tree."""
+    is_rough: bool = False
+    """Whether one of its numbers is said to be rough."""
+    has_remark_behind: bool = False
+    """Whether words or brackets follow the last of its values."""
+
+    @property
+    def operators(self) -> int:
+        """How many operators and functions it has."""
+        return count_operators(self.node)
+
+
+def iterate_nodes(node: Node) -> Iterator[Node]:
+    """A node and all below it."""
+    yield node
+    match node:
+        case Measured(content=content) | Percent(content=content) | Negative(content=content):
+            yield from iterate_nodes(content)
+        case Binary(left=left, right=right):
+            yield from iterate_nodes(left)
+            yield from iterate_nodes(right)
+        case Call(arguments=arguments):
+            for argument in arguments:
+                yield from iterate_nodes(argument)
+
+
+def count_operators(node: Node) -> int:
+    """How many operators and functions a tree has."""
+    return sum(isinstance(below, Binary | Call) for below in iterate_nodes(node))
+
+
+def has_scale(node: Node) -> bool:
+    """Whether a number of a tree has a unit or a scale."""
+    return any(isinstance(below, Measured) for below in iterate_nodes(node))
+
+
+def find_typed_number(node: Node) -> Number | None:
+    """The number that a tree is, unit and sign aside; None where there is more to it."""
+    while isinstance(node, Measured | Percent | Negative):
+        node = node.content
+    return node if isinstance(node, Number) else None
+
+
+def count_digits(number: Number) -> int:
+    """How many digits of a number say something: 2 of 0.0420, of 4200 and of 42e9."""
+    mantissa = re.split("[eE]", number.text)[0]
+    return len(re.sub(r"\D", "", mantissa).strip("0"))
+
+
+def substitute(node: Node, old: Number, new: Number) -> Node:
+    """The same tree with another number in the place of one."""
+    match node:
+        case Number():
+            return new if node is old else node
+        case Measured(content=content) | Percent(content=content) | Negative(content=content):
+            return replace(node, content=substitute(content, old, new))
+        case Binary(left=left, right=right):
+            return replace(node, left=substitute(left, old, new), right=substitute(right, old, new))
+        case Call(arguments=arguments):
+            return replace(
+                node, arguments=tuple(substitute(argument, old, new) for argument in arguments)
+            )
