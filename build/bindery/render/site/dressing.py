@@ -53,6 +53,9 @@ class DressedText:
             rows = [row for row in table.iter(f"{_XHTML}tr") if len(row)]
             if all(len("".join(row[0].itertext()).strip()) <= _LONGEST_NAME for row in rows):
                 table.set("class", "named")
+            for cell in table.iter(f"{_XHTML}td"):
+                if len("".join(cell.itertext()).strip()) > _LONGEST_NAME:
+                    cell.set("class", f"{cell.get('class', '')} prose".strip())
         mark_table_notes(self._root)
 
     def mark_terms(self, terms: Mapping[str, Sequence[Term]]) -> bool:

@@ -466,7 +466,7 @@ class _Writer:
 
     def _escape(self, text: str) -> str:
         if self.table is not None:
-            return escape_text(split_long_words(text)).replace(ZERO_WIDTH_SPACE, "<wbr/>")
+            return _offer_breaks(text)
         if self.keeps_words:
             return "".join(
                 f'<span class="word">{escape_text(piece)}</span>' if is_word else escape_text(piece)
@@ -484,11 +484,11 @@ class _Writer:
         words = token.content.split(" ")
         if self.keeps_words and len(words) > 1 and len(token.content) > _LONGEST_CODE_ON_ONE_LINE:
             # A command that kept its line would press all other columns together.
-            code = " ".join(f'<span class="word">{escape_text(word)}</span>' for word in words)
+            code = " ".join(f'<span class="word">{_offer_breaks(word)}</span>' for word in words)
             self.out.append(f'<code class="command">{code}</code>')
             return
         if self.table is not None or self.keeps_words:
-            code = self._escape(token.content)
+            code = _offer_breaks(token.content)
         else:  # readers break a line behind the hyphens that an option begins with
             code = _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(token.content))
         self.out.append(f"<code>{code}</code>")
@@ -726,6 +726,11 @@ def _list_attributes(tag: Tag) -> list[tuple[str, str]]:
     if align in ("left", "right", "center", "justify") and tag.name != "table":
         attributes.append(("style", f"text-align: {align}"))
     return attributes
+
+
+def _offer_breaks(text: str) -> str:
+    """Text of a table as XHTML in which long words may be broken where that is readable."""
+    return escape_text(split_long_words(text)).replace(ZERO_WIDTH_SPACE, "<wbr/>")
 
 
 def _mark_long_lines(code: str, typed: str) -> str:
