@@ -469,7 +469,7 @@ class _Writer:
             return _offer_breaks(text)
         if self.keeps_words:
             return "".join(
-                f'<span class="word">{escape_text(piece)}</span>' if is_word else escape_text(piece)
+                f'<span class="word">{_offer_breaks(piece)}</span>' if is_word else _offer_breaks(piece)
                 for is_word, piece in zip(cycle((False, True)), _SHORT_WORD.split(text))
             )
         return escape_text(text)

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 _LONG_WORD = 14
 # Where a long word may be broken: behind these, never beside a decimal point or inside digits.
-_BREAK_AFTER = re.compile(r"(?<=[/_+@&?=:])(?=\w)|(?<=[A-Za-z)])-(?=\w)|(?<=[a-z])(?=[A-Z])")
+_BREAK_AFTER = re.compile(
+    r"(?<=[/_+@&?=:])(?=\w)|(?<=[A-Za-z)])-(?=\w)|(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z_][.,])(?=[A-Za-z])"
+)
 ZERO_WIDTH_SPACE = "\u200b"
 
 CELL_PADDING = 2.2

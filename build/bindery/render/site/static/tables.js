@@ -4,7 +4,8 @@
 
 (() => {
   const ROWS_TO_FILTER = 8;
-  const FAR = 0.2; // of its box, by which a table goes on when all that can wrap is wrapped
+  // What is done to a table that goes on beyond its box by more than this part of it.
+  const STEPS = [["data-tight", 0], ["data-wide", 0.2]];
   const MINUS = /[\u2212\u2013](?=\d)/g;
   const NUMBER = /^[^\d.+-]{0,3}([+-]?(?:\d{1,3}(?:[,\u202f\u00a0 ]\d{3})+|\d+)(?:\.\d+)?|[+-]?\.\d+)(?:e([+-]?\d+))?/i;
   const PREFIXES = { k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18, m: 1e-3, u: 1e-6, "µ": 1e-6, n: 1e-9 };
@@ -74,21 +75,28 @@
       .map((texts) => Array.from(texts, (text) => quote(text ?? "")).join(",")).join("\n");
   }
 
-  /* Whether tables go on beyond their boxes, which their style shows. All are read before one is
-     changed: a change in between would have the browser lay out the page for each. */
+  /* Whether tables go on beyond their boxes, which their style shows, and what is done about it.
+     All are read before one is changed: a change in between would have the browser lay out the
+     page for each. */
   function markEdges(boxes) {
+    for (const [step, least] of STEPS) {
+      const over = boxes.filter((box) => box.scrollWidth > (1 + least) * box.clientWidth + 1);
+      for (const box of over) box.toggleAttribute(step, true);
+    }
     const read = boxes.map((box) => [box, box.scrollWidth, box.clientWidth, box.scrollLeft]);
     for (const [box, scrollWidth, clientWidth, scrollLeft] of read) {
       const beyond = scrollWidth - clientWidth - scrollLeft;
-      if (beyond > FAR * clientWidth) box.toggleAttribute("data-wide", true);
       box.toggleAttribute("data-scrolled", scrollLeft > 1);
       box.toggleAttribute("data-goes-on", beyond > 1);
       box.toggleAttribute("data-fits", scrollWidth <= clientWidth + 1);
     }
   }
 
+  // A font that comes late and a phone that is turned make another room: all is tried again.
   const sizes = new ResizeObserver((entries) => {
-    markEdges([...new Set(entries.map(({ target }) => target.closest(".table")))]);
+    const boxes = [...new Set(entries.map(({ target }) => target.closest(".table")))];
+    for (const box of boxes) for (const [step] of STEPS) box.removeAttribute(step);
+    markEdges(boxes);
   });
   document.addEventListener("scroll", ({ target }) => {
     if (target instanceof Element && target.matches(".table")) markEdges([target]);
