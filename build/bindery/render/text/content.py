@@ -469,7 +469,7 @@ class _Writer:
             return _offer_breaks(text)
         if self.keeps_words:
             return "".join(
-                f'<span class="word">{_offer_breaks(piece)}</span>' if is_word else _offer_breaks(piece)
+                _keep_word(piece) if is_word else _offer_breaks(piece)
                 for is_word, piece in zip(cycle((False, True)), _SHORT_WORD.split(text))
             )
         return escape_text(text)
@@ -482,10 +482,10 @@ class _Writer:
             self.out.append(found)
             return
         words = token.content.split(" ")
-        if self.keeps_words and len(words) > 1 and len(token.content) > _LONGEST_CODE_ON_ONE_LINE:
-            # A command that kept its line would press all other columns together.
-            code = " ".join(f'<span class="word">{_offer_breaks(word)}</span>' for word in words)
-            self.out.append(f'<code class="command">{code}</code>')
+        if self.keeps_words and len(words) > 1:
+            # A long command that kept its line would press all other columns together.
+            kind = ' class="command"' if len(token.content) > _LONGEST_CODE_ON_ONE_LINE else ""
+            self.out.append(f"<code{kind}>{' '.join(map(_keep_word, words))}</code>")
             return
         if self.table is not None or self.keeps_words:
             code = _offer_breaks(token.content)
@@ -731,6 +731,12 @@ def _list_attributes(tag: Tag) -> list[tuple[str, str]]:
 def _offer_breaks(text: str) -> str:
     """Text of a table as XHTML in which long words may be broken where that is readable."""
     return escape_text(split_long_words(text)).replace(ZERO_WIDTH_SPACE, "<wbr/>")
+
+
+def _keep_word(word: str) -> str:
+    """A word that stays whole where there is room; an option does everywhere."""
+    kind = "word option" if word.startswith("-") else "word"
+    return f'<span class="{kind}">{_offer_breaks(word)}</span>'
 
 
 def _mark_long_lines(code: str, typed: str) -> str:
