@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -16,7 +17,7 @@ from bindery.render.site.reading import read_sections, summarise_page
 from bindery.render.site.tools import ToolPage, find_calculator, show_bounds, show_default
 from bindery.tools.calculators import Calculator
 
-_WEIGHT = 0.5
+_WEIGHT, _WEIGHT_OF_CALCULATOR = 0.5, 0.9
 """In the search: chapters come first."""
 
 
@@ -83,7 +84,9 @@ def _make_calculator(environment: Environment, tool: ToolPage, one: Calculator) 
         "bounds": {asked.name: show_bounds(asked) for asked in one.inputs},
     }
     scripts = ("python.js", _find_script(here), "calculator.js")
-    return _make_page(environment, here, one.title, "site/calculator.html", shown, scripts=scripts)
+    title = f"Calculator: {one.title}"  # a reader searches for the "memory calculator"
+    page = _make_page(environment, here, title, "site/calculator.html", shown, scripts=scripts)
+    return replace(page, weight=_WEIGHT_OF_CALCULATOR)
 
 
 _NOTHING: Mapping[str, object] = {}

@@ -13,12 +13,13 @@
   const AROUND = 70;
   const IN_HEADING = 8, IN_TITLE = 2; // how much a word counts there, beside one in the text
   const SATURATION = 3; // the k1 of BM25
-  const OF_SYNONYM = 0.8;
+  const OF_SYNONYM = 0.8, OF_LETTERS = 0.6; // the latter: "zero" where "ZeRO-3" was typed
   const STOP = new Set(("a an and are as at be by can do does for from has have how i if in is it my not of on or " +
     "our should than that the this to vs versus was we what when where which who why will with you your").split(" "));
   let dialog, field, list, state;
   let index = null;
   let answered = "";
+  let goesOn = false; // whether more pages have what was asked for than are shown
 
   // --- words ---
 
@@ -83,8 +84,14 @@
   /* What is asked for: lists of words of which one will do, each with how much it counts. */
   function readQuery(typed) {
     const all = [...new Set(splitWords(typed))];
-    const words = all.some((word) => !STOP.has(word)) ? all.filter((word) => !STOP.has(word)) : all;
+    // "ZeRO-3", "zero3": one word, of which the number alone says nothing.
+    const compounds = [...fold(typed).matchAll(/(?<![\p{L}\p{N}])(\p{L}{3,})[-_]?(\d+)(?![\p{L}\p{N}.])/gu)]
+      .map(([, letters, digits]) => [letters + digits, stem(letters), digits]);
+    const parts = compounds.flatMap(([, ...both]) => both);
+    const kept = all.filter((word) => !STOP.has(word) && !parts.includes(word));
+    const words = kept.length ? kept : all;
     const wanted = words.map((word) => new Map(listForms(word).map((form) => [form, 1])));
+    for (const [whole, letters] of compounds) wanted[words.indexOf(whole)]?.set(letters, OF_LETTERS);
     for (const names of index.synonyms) {
       const own = names.findIndex((name) => name.every((word) => all.includes(word)));
       if (own < 0) continue;
@@ -97,11 +104,22 @@
     return wanted.filter((forms) => forms.size);
   }
 
-  /* A word as the book has it, or the words of the book that begin with it. */
+  /* A word as the book has it, or the words of the book that begin with it, or that have one
+     letter more, less or instead. */
   function listForms(word) {
     if (index.postings.has(word) || word.length < 3) return [word];
-    const longer = [...index.postings.keys()].filter((known) => known.startsWith(word));
-    return longer.slice(0, 30);
+    const all = [...index.postings.keys()];
+    const longer = all.filter((known) => known.startsWith(word));
+    const near = longer.length || word.length < 5 ? longer : all.filter((known) => isNear(word, known));
+    return near.slice(0, 30);
+  }
+
+  function isNear(a, b) {
+    const [less, most] = [Math.min(a.length, b.length), Math.max(a.length, b.length)];
+    let start = 0, end = 0;
+    while (start < less && a[start] === b[start]) start += 1;
+    while (end < less - start && a.at(-1 - end) === b.at(-1 - end)) end += 1;
+    return start + end >= most - 1;
   }
 
   // --- the ranking ---
@@ -147,8 +165,9 @@
   function findPages(typed) {
     const pages = new Map();
     const words = new Set(readQuery(typed).flatMap((forms) => [...forms.keys()]));
+    goesOn = false;
     for (const { section, score } of findSections(typed)) {
-      if (!pages.has(section.page) && pages.size === MOST_PAGES) continue;
+      if (!pages.has(section.page) && pages.size === MOST_PAGES) { goesOn = true; continue; }
       if (!pages.has(section.page)) pages.set(section.page, { title: section.page.title, best: score, sections: [] });
       const page = pages.get(section.page);
       if (page.sections.length === MOST_SECTIONS || score < page.best / 3) continue;
@@ -276,7 +295,7 @@
     field.setAttribute("aria-expanded", String(number > 0));
     field.removeAttribute("aria-activedescendant");
     const count = (many, what) => `${many} ${what}${many === 1 ? "" : "s"}`;
-    state.textContent = !typed ? "" : number ? `${count(number, "section")} in ${count(pages.length, "page")}` : `Nothing in the book says “${typed}”.`;
+    state.textContent = !typed ? "" : number ? `${count(number, "section")} in ${goesOn ? "the first " : ""}${count(pages.length, "page")}` : `Nothing in the book says “${typed}”.`;
     if (number && typed) choose(0);
   }
 
