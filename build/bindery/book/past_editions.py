@@ -70,7 +70,8 @@ class PastEdition:
     """An edition: its tag, empty for what has come since the last one, and what changed in it."""
 
     tag: str
-    newest: Commit
+    commits: tuple[Commit, ...]
+    """Newest first; at least one."""
     subjects: tuple[Subject, ...]
     notes: str
     """What the change log says of it, in Markdown."""
@@ -109,8 +110,8 @@ def find_editions(config: Config, titles: Mapping[str, str], log: str) -> Editio
         named = [*titles.items(), ("", "Records and data")]
         subjects = [Subject(p, title, tuple(found[p])) for p, title in named if p in found]
         told = notes.get(tag.removeprefix("v") or _UNRELEASED, "")
-        if tag or subjects or told:
-            editions.append(PastEdition(tag, members[0][1], tuple(subjects), told))
+        told_of = tuple(commit for _, commit in members)
+        editions.append(PastEdition(tag, told_of, tuple(subjects), told))
     is_whole = not history.is_shallow and len(commits) == len(history.commits)
     return Editions(tuple(editions), commits, history.tags, is_whole)
 

@@ -201,10 +201,12 @@ def test_a_reader_sees_only_what_is_newer_than_the_copy(
     def read(asked: str, **options: Any) -> tuple[list[str], int, str]:
         page = browser.new_context(**options).new_page()
         page.goto(f"{page_file}?from={asked}#since-{asked[:10]}")
-        titles = page.locator(".subject h3:visible").all_inner_texts()
+        titles = page.locator(".subject:visible").all_inner_texts()
         said = page.locator("p.since")
         shown = said.inner_text() if said.count() else ""
-        return titles, page.locator(".commits li:visible").count(), shown
+        shown_or_folded = "all => all.filter((e) => getComputedStyle(e).display !== 'none').length"
+        edition = page.locator(".edition:visible .commits li")
+        return titles, edition.evaluate_all(shown_or_folded), shown
 
     for asked in (ids[2][:10], ids[2]):
         titles, commits, said = read(asked)

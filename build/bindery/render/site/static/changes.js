@@ -21,26 +21,24 @@
     return;
   }
   for (const item of commits.slice(own)) item.hidden = true;
-  for (const item of document.querySelectorAll("li[data-place]")) {
-    item.hidden = Number(item.dataset.place) >= own;
-  }
   let count = 0;
   for (const subject of document.querySelectorAll(".subject")) {
-    const items = [...subject.querySelectorAll("li")];
-    const left = items.filter((item) => !item.hidden);
+    const all = JSON.parse(subject.dataset.changes);
+    const left = all.filter(([place]) => place < own);
     subject.hidden = !left.length;
     count += left.length > 0;
-    if (!left.length || left.length === items.length) continue;
-    const sum = (name) => left.reduce((total, item) => total + Number(item.dataset[name]), 0);
-    const [added, removed, rows] = [sum("added"), sum("removed"), sum("rows")];
+    if (!left.length || left.length === all.length) continue;
+    const [added, removed, rows] = [1, 2, 3].map((column) => left.reduce((sum, change) => sum + change[column], 0));
     const words = [added && `+${show(added)}`, removed && `\u2212${show(removed)}`].filter(Boolean);
     const size = [words.length && `${words.join(" ")} words`, rows && `${show(rows)} rows of tables`];
     subject.querySelector(".size").textContent = size.filter(Boolean).join(", ");
   }
-  for (const edition of document.querySelectorAll(".edition")) {
-    edition.hidden = !edition.querySelector(".subject:not([hidden])");
+  for (const folded of document.querySelectorAll(".commits")) {
+    const left = folded.querySelectorAll("li:not([hidden])").length;
+    folded.closest(".edition").hidden = !left;
+    folded.querySelector("summary").textContent = `${left} ${left === 1 ? "commit" : "commits"}`;
+    folded.open = true;
   }
-  document.querySelector(".commits").hidden = own === 0;
   const day = commits[own].querySelector("time").textContent;
   const all = document.createElement("a");
   all.href = location.pathname;
