@@ -32,7 +32,13 @@ from bindery.evidence.provenance import DERIVED, Provenance, TableProvenance
 from bindery.evidence.published_data import Citation
 from bindery.evidence.quotations import Region, Value
 from bindery.render.appendix import find_appendix, find_record_slug
-from bindery.render.text.content import Additions, CellAddition, Dialect, TableAddition
+from bindery.render.text.content import (
+    Additions,
+    CellAddition,
+    Dialect,
+    TableAddition,
+    keep_options,
+)
 from bindery.render.text.markup import escape_attribute, escape_text
 
 Origin = str | Citation
@@ -321,11 +327,12 @@ class _NoteWriter:
     def _describe_origin(self, origin: Origin, note: _Note) -> str:
         """All that is known about an origin, as a sentence or two."""
         if isinstance(origin, str):
-            command = escape_text(self.evidence.records[origin].shell_line)
-            link = self._link_record(origin)
-            return (
-                f"{self._describe_record(origin)}, record {link}. Command: <code>{command}</code>"
-            )
+            record, link = self.evidence.records[origin], self._link_record(origin)
+            said = f"{self._describe_record(origin)}, record {link}."
+            if record.caveats:
+                noun = "Caveat" if len(record.caveats) == 1 else "Caveats"
+                said += f" {noun}: {escape_text('; '.join(record.caveats))}."
+            return f"{said} Command: <code>{keep_options(record.shell_line)}</code>"
         files = "; ".join(self._link_data(*entry) for entry in note.lines[origin].items())
         return f"{_write_source(origin.source)}: {self._describe_citation(origin)}. In {files}."
 
@@ -344,8 +351,6 @@ class _NoteWriter:
             said.append(f"partial, ended as <i>{record.ended}</i>")
         if failure := tell_failure(record):
             said.append(f"<b>{failure}</b>")
-        if record.caveats:
-            said.append(count_noun(len(record.caveats), "caveat"))
         if name in self.evidence.stale:
             said.append(f"{_STALE} ({escape_text(self.evidence.stale[name].reason)})")
         return ", ".join(said)

@@ -94,7 +94,7 @@ def read_notes(article: Any, cell: Any) -> list[str]:
     [
         ("index.html", "0.50", "measured",
          [(f"Measured with timer 0.1.0, method 1, on {MODEL}, 1 socket, 2 cores, 2026-11-20, "
-          "1 caveat, record R1. "
+          "record R1. Caveat: the clock | was not *sampled*. "
           "Command: OMP_NUM_THREADS=2 python scripts/timer.py --name 'two words'")]),
         ("index.html", "7200", "derived",
          ["Runs in an hour = 3600 / seconds", "Measured with timer"]),

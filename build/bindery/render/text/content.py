@@ -490,7 +490,7 @@ class _Writer:
         if self.table is not None or self.keeps_words:
             code = _offer_breaks(token.content)
         else:  # readers break a line behind the hyphens that an option begins with
-            code = _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(token.content))
+            code = keep_options(token.content)
         self.out.append(f"<code>{code}</code>")
 
     def _write_inline_maths(self, token: Token) -> None:
@@ -726,6 +726,11 @@ def _list_attributes(tag: Tag) -> list[tuple[str, str]]:
     if align in ("left", "right", "center", "justify") and tag.name != "table":
         attributes.append(("style", f"text-align: {align}"))
     return attributes
+
+
+def keep_options(command: str) -> str:
+    """A command as XHTML of which no line ends within an option."""
+    return _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(command))
 
 
 def _offer_breaks(text: str) -> str:

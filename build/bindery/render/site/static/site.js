@@ -205,7 +205,10 @@
   }
   window.makeCopyButton = makeCopyButton; // tables offer the same
 
-  function makeWrapButton(frame) {
+  /* A line that is broken gets a mark where it goes on: each is an element, with its colours. */
+  function makeWrapButton(frame, code) {
+    const whole = (line) => line.replace(/(?<=^|\s)--?\w[\w-]*/g, '<span class="word">$&</span>'); // options
+    code.innerHTML = code.innerHTML.split("\n").map((line) => line && `<span class="line">${whole(line)}</span>`).join("\n");
     const wrap = document.createElement("button");
     wrap.type = "button";
     wrap.className = "copy";
@@ -220,14 +223,15 @@
   // All are measured before one is changed.
   const blocks = [...document.querySelectorAll("article pre > code")]
     .map((code) => [code, code.parentElement.scrollWidth > code.parentElement.clientWidth]);
-  for (const [code, isWide] of blocks) {
+  for (const [code, isWide] of blocks) { // on a small screen lines are broken from the beginning
     const [frame, tools] = [document.createElement("div"), document.createElement("div")];
     frame.className = "code";
     tools.className = "code-tools";
     const block = code.parentElement;
     block.replaceWith(frame);
     frame.append(tools, block);
-    if (isWide) tools.append(makeWrapButton(frame));
+    if (isWide) tools.append(makeWrapButton(frame, code));
+    if (isWide && innerWidth < 768) tools.firstChild.click();
     tools.append(makeCopyButton("Copy", () => readCode(code)));
   }
 
