@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ MAX_PIXELS = 1600
 """Longest side: 170 mm of type at 240 dots per inch."""
 _VERSION = "1"
 _KEPT_FORMATS = ("PNG", "JPEG")
+_SVG = re.compile(rb"<svg\b[^>]*>")
+_SIDE = re.compile(rb"""\s(width|height)=["'](\d+(?:\.\d+)?)(px|pt|)["']""")
+_UNITS = {b"": 1.0, b"px": 1.0, b"pt": 96 / 72}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,22 @@ def gather_images(
 
 
 def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Width and height in pixels of pictures as they are shown; not of drawings, and not of what
-    cannot be read."""
+    """Width and height in pixels of pictures as they are shown; not of drawings that fit into any
+    room, and not of what cannot be read."""
     sizes = {}
     for path in set(paths):
+        if path.lower().endswith(".svg"):
+            drawn = _SVG.search(tree.read_bytes(path)) if tree.find_kind(path) == "file" else None
+            sides = {
+                name: (value, unit)
+                for name, value, unit in _SIDE.findall(drawn[0] if drawn else b"")
+            }
+            if len(sides) == 2:
+                width, height = (
+                    float(sides[name][0]) * _UNITS[sides[name][1]] for name in (b"width", b"height")
+                )
+                sizes[path] = round(width), round(height)
+            continue
         try:
             with Image.open(tree.root / path) as image:
                 width, height = image.size

@@ -135,5 +135,5 @@ def test_the_site_keeps_room_for_pictures_and_loads_the_first(
     ] == [
         [("width", "30"), ("height", "20")],
         [("width", "20"), ("height", "30"), ("loading", "lazy")],
-        [("loading", "lazy")],
+        [("width", "40"), ("height", "30"), ("loading", "lazy")],
     ]

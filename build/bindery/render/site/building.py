@@ -93,7 +93,7 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
 def _gather_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Site:
     config = inspection.config
     places = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
-    paths = [path for _, path in list_images(inspection.resolved)]
+    paths = [config.cover, *(path for _, path in list_images(inspection.resolved))]
     dialect = SiteDialect(config, edition, places, read_sizes(inspection.tree, paths))
     exhibits = list_exhibits(inspection)
     folder = tools.find_tools_folder(config, inspection.tree)

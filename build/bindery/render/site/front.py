@@ -19,6 +19,7 @@ def describe_front(site: Site) -> dict[str, object]:
     catalogue = quote_path(relate(site.catalogue, FRONT)) if site.tools else ""
     return {
         "cover": link_cover(site, FRONT),
+        "cover_size": site.dialect.sizes.get(site.config.cover, ()),
         "says_title": any(
             site.places[chapter.path] == FRONT and _is_title(chapter.title, site.config)
             for chapter in site.book.chapters
