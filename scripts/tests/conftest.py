@@ -174,84 +174,10 @@ def mount_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     subprocess.run(["umount", "--lazy", str(point)], capture_output=True, check=False)
 
 
-class Wires:
-    """Network namespaces on one switch, each with a NIC of the same rate."""
-
-    def __init__(self, count: int, rate: str) -> None:
-        hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-c"]
-        script = "ip link set lo up; echo ready; exec sleep 600"
-        self.holders = [
-            subprocess.Popen([*hold, script], stdout=subprocess.PIPE, text=True)
-            for _ in range(count + 1)
-        ]
-        for holder in self.holders:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "ready\n"
-        self.run(count, "ip link add switch type bridge && ip link set switch up")
-        for node in range(count):
-            peer = self.holders[node].pid
-            self.run(count, f"ip link add v{node} type veth peer name eth0 netns {peer} && "
-                            f"ip link set v{node} master switch up")  # fmt: skip
-            self.run(node, f"ip addr add 10.79.0.{node + 1}/24 dev eth0; ip link set eth0 up")
-            self.limit(node, "add", rate)
-
-    def enter(self, node: int, command: list[str]) -> list[str]:
-        return ["nsenter", f"--target={self.holders[node].pid}", "--net", *command]
-
-    def run(self, node: int, script: str) -> None:
-        subprocess.run(self.enter(node, ["sh", "-ec", script]), check=True, timeout=30)
-
-    def limit(self, node: int, what: str, rate: str) -> None:
-        limit = f"rate {rate} burst 256kb latency 500ms"
-        self.run(node, f"tc qdisc {what} dev eth0 root handle 1: tbf {limit}")
-
-    def play(self, tool: Path, *options: str) -> list[Completed]:
-        """A rank of the tool in each namespace, on its CPU."""
-        count = len(self.holders) - 1
-        ranks = []
-        for node in range(count):
-            place = {"RANK": node, "WORLD_SIZE": count, "LOCAL_RANK": 0, "MASTER_PORT": 29511}
-            environ = {**os.environ, **{name: str(value) for name, value in place.items()}}
-            environ |= {"MASTER_ADDR": "10.79.0.1", "GLOO_SOCKET_IFNAME": "eth0"}
-            environ["OMP_NUM_THREADS"] = "1"
-            command = self.enter(node, [sys.executable, str(tool), "--device", "cpu", *options])
-            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-            ranks.append(subprocess.Popen(command, env=environ, **pipes))
-        texts = [rank.communicate(timeout=400)[0] for rank in ranks]
-        return [
-            subprocess.CompletedProcess(rank.args, rank.returncode, text)
-            for rank, text in zip(ranks, texts, strict=True)
-        ]
-
-
-@pytest.fixture
-def make_wires() -> Iterator[Callable[[int, str], Wires]]:
-    """Start a network of so many nodes with NICs of a rate."""
-    made: list[Wires] = []
-
-    def make(count: int, rate: str) -> Wires:
-        made.append(Wires(count, rate))
-        return made[-1]
-
-    yield make
-    for holder in [holder for wires in made for holder in wires.holders]:
-        holder.kill()
-        holder.communicate()
-
-
-def refuse_constant(name: str) -> None:
-    """Raise on NaN, Infinity and -Infinity, which Python reads and JSON does not have."""
-    raise ValueError(f"{name} is not JSON")
-
-
 @pytest.fixture(scope="session")
 def read_json() -> Callable[[Path], Any]:
-    """Read a JSON file as strictly as another language would."""
-
-    def read(path: Path) -> Any:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse_constant)
-
-    return read
+    """Read a JSON file."""
+    return lambda path: json.loads(path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture

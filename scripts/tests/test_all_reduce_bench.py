@@ -119,25 +119,6 @@ def test_a_wrong_element_is_found(run_json: Callable[..., Any], tmp_path: Path) 
 
 
 @pytest.mark.torch
-@pytest.mark.nightly
-@pytest.mark.needs("root", "tc", "unshare", "setpriv")
-def test_a_link_of_known_speed(
-    make_wires: Callable[..., Any], tmp_path: Path, read_json: Callable[[Path], Any]
-) -> None:
-    """Over 1 Gbit/s no collective exceeds the link rate, and all_reduce reaches half of it."""
-    path = tmp_path / "out.json"
-    options = ["--collective", "all_reduce", "broadcast", "all_to_all", "sendrecv"]
-    options += ["--mode", "blocking", "--payload-size-in-gib", "0.03125", "--num-iterations", "4"]
-    wires = make_wires(2, "1gbit")
-    ranks = wires.play(SCRIPTS / TOOL, *options, "--peak", "0.125", "--json", str(path))
-    assert [rank.returncode for rank in ranks] == [0, 0], ranks[0].stdout
-    rows = read_json(path)["results"]
-    assert len(rows) == 4
-    assert not any(row["wrong_elements"] or row["above_peak"] for row in rows)
-    assert rows[0]["busbw_bytes_per_second_median"] > 0.0625e9
-
-
-@pytest.mark.torch
 def test_stability_keeps_every_sample_of_every_rank(
     run_json: Callable[..., Any], tmp_path: Path
 ) -> None:

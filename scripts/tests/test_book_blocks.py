@@ -68,8 +68,6 @@ SMALLER = {
     r"(--nodes[= ])(?:40|64)(?= --n| )": r"\g<1>2",
     r"--ntasks[= ]40": "--ntasks=2",
     r"NumNodes=16 NumTasks=16": "NumNodes=2 NumTasks=2",
-    r"node\[05-06\]": "node[1-2]",
-    r"node0?5": "node1",
     # hours: minutes, for the partition has a limit
     r"--time=(\d+):00:00": r"--time=\1",
     r"TimeLimit=10:00:00": "TimeLimit=10",
@@ -107,59 +105,45 @@ def read_cells(name: str) -> tuple[str, list[tuple[str, str]]]:
 
 HEAD, CELLS = read_cells("book_cells.py")
 SLURM_HEAD, SLURM_CELLS = read_cells("slurm_cells.py")
+LANGUAGES = {"snippet": "python", "text": "python", "shell": "bash", "block": "bash"}
+"""What a cell calls to name a block, and the block's language."""
 
 
-class Splicer(ast.NodeTransformer):
-    """Puts the blocks of a chapter where a cell names them. Changed in a block are only the GPU, to
-    the CPU, unless it asks whether there is one, and what `changes` says."""
-
-    def __init__(self, chapter: str, changes: Mapping[str, str]) -> None:
-        self.chapter, self.changes = chapter, changes
-        self.blocks: list[Block] = []
-        self.read: set[str] = set()
-        self.given = {*dir(builtins)}
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        self.generic_visit(node)
-        match node:
-            case ast.Call(ast.Name("snippet"), [begin, *given]):
-                tree = ast.parse(self.take(begin.value, "python"))
-                self.read |= list_names(tree, bound=False)
-                self.given |= {name.value for name in given}
-                return tree.body
-            case ast.Call(ast.Name("text" | "shell" | "block" as name), [begin, *rest]):
-                code = self.take(begin.value, "python" if name == "text" else "bash")
-                node.args = [ast.Constant(code), *rest]
-        return node
-
-    def visit_Expr(self, node: ast.Expr) -> Any:
-        node.value = self.visit(node.value)
-        return node.value if isinstance(node.value, list) else node
-
-    def take(self, begin: str, language: str) -> str:
-        self.blocks.append(find_block(self.chapter, begin, language))
-        code = self.blocks[-1].code
-        if "cuda.is_available()" not in code:
-            code = code.replace('"cuda"', '"cpu"').replace(".cuda()", ".cpu()")
-        for pattern, new in self.changes.items():
-            code = re.sub(pattern, new, code)
-        return code
+def list_blocks(title: str, code: str) -> list[tuple[ast.Call, str, Block]]:
+    """The blocks that a cell names: each call with the beginning of the block."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    found = []
+    for call in calls:
+        match call:
+            case ast.Call(ast.Name(name), [ast.Constant(begin), *_]) if name in LANGUAGES:
+                found.append((call, begin, find_block(title.split()[0], begin, LANGUAGES[name])))
+    return found
 
 
 def write_cell(path: Path, head: str, cell: tuple[str, str], changes: Mapping[str, str]) -> None:
-    """Write a cell with its blocks. A name that a snippet reads is bound in the cell: the imports
-    of the head do not count."""
-    title, code = cell
-    splicer = Splicer(title.split()[0], changes)
-    tree = splicer.visit(ast.parse(code))
-    assert splicer.read - splicer.given - list_names(tree, bound=True) == set()
-    path.write_text(head + ast.unparse(ast.fix_missing_locations(tree)))
+    """Write a cell as a program, with its blocks. Changed in a block are only the GPU, to the CPU,
+    unless it asks whether there is one, and what `changes` says. A name that a snippet reads is
+    bound in the cell: the imports of the head do not count."""
+    blocks = {}
+    bound, read = list_names(cell[1], bound=True) | {*dir(builtins)}, set()
+    for call, begin, block in list_blocks(*cell):
+        code = block.code
+        if "cuda.is_available()" not in code:
+            code = code.replace('"cuda"', '"cpu"').replace(".cuda()", ".cpu()")
+        for pattern, new in changes.items():
+            code = re.sub(pattern, new, code)
+        blocks[begin] = code
+        if call.func.id == "snippet":
+            bound |= list_names(code, bound=True) | {name.value for name in call.args[1:]}
+            read |= list_names(code, bound=False)
+    assert read <= bound, read - bound
+    path.write_text(f"BLOCKS = {blocks!r}\n{head}{cell[1]}")
 
 
-def list_names(tree: ast.AST, *, bound: bool) -> set[str]:
+def list_names(code: str, *, bound: bool) -> set[str]:
     """The names that code binds anywhere, or those that it reads."""
     names = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(code)):
         match node:
             case ast.Name(name, context) if isinstance(context, ast.Load) != bound:
                 names.add(name)
@@ -202,7 +186,7 @@ def each_of(cells: list[tuple[str, str]]) -> pytest.MarkDecorator:
     parameters = [
         pytest.param(
             cell,
-            id=f"{cell[0].split()[0]}: {name.findall(cell[1])[0][1]}",
+            id=f"{cell[0].split()[0]}: {name.search(cell[1])[2]}",
             marks=[pytest.mark.nightly] if "nightly" in cell[0] else [],
         )
         for cell in cells
@@ -299,10 +283,7 @@ def test_every_block_is_where_the_list_says() -> None:
     the machine."""
     assert {*read_list().values()} == CLASSES
     used = [find_block(*key, "python") for key in NEEDS_GPU]
-    for title, code in CELLS + SLURM_CELLS:
-        splicer = Splicer(title.split()[0], {})
-        splicer.visit(ast.parse(code))
-        used += splicer.blocks
+    used += [block for cell in CELLS + SLURM_CELLS for _, _, block in list_blocks(*cell)]
     missing = [b for b in read_blocks() if b.language == "python" and b not in used]
     advice = "these snippets have no cell: write one in scripts/tests/book_cells.py"
     assert not missing, "\n".join((advice, *(f"{b.place}: {b.name}" for b in missing)))
