@@ -12,11 +12,7 @@ slurm_user.py.
 
 import json
 import re
-import sys
 import time
-from pathlib import Path
-
-import pytest
 
 HELLO = """
 import os, socket

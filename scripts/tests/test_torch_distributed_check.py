@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -104,13 +103,10 @@ def test_a_fault_is_named(
 
 @pytest.mark.torch
 @pytest.mark.nightly
-def test_a_rank_whose_store_is_silent_ends(tmp_path: Path) -> None:
+def test_a_rank_whose_store_is_silent_ends(unique_port: int) -> None:
     """Rank 0 is stopped while rank 1 hangs before a step: rank 1 says so within the timeout."""
     options = ["--device", "cpu", "--timeout", "10s", "--inject", "hang:1:group"]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unique_port), "WORLD_SIZE": "2"}
     ranks = [
         subprocess.Popen(
             [sys.executable, str(SCRIPTS / TOOL), *options],
