@@ -128,10 +128,8 @@ def call_tool(
         module, torch = load_tool(tool), sys.modules.get("torch")
         threads = torch.get_num_threads() if torch else None
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
-        out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
-        with monkeypatch.context() as patch, warnings.catch_warnings():
-            warnings.simplefilter("default")
-            warnings.simplefilter("ignore", ResourceWarning)  # a process that ends closes all
+        out, err = io.StringIO(), io.StringIO()
+        with monkeypatch.context() as patch, warnings.catch_warnings(action="ignore"):
             for name, value in (environ or {}).items():
                 patch.setenv(name, value)
             patch.setattr(sys, "argv", [str(SCRIPTS / tool), *arguments])
@@ -145,11 +143,8 @@ def call_tool(
                     signal.signal(number, handler)
                 if torch:
                     torch.set_num_threads(threads)
-        texts = []
-        for stream in (out, err):
-            stream.seek(0)
-            texts.append(stream.read())
-        return subprocess.CompletedProcess([tool, *arguments], status or 0, *texts)
+        words = [tool, *arguments]
+        return subprocess.CompletedProcess(words, status or 0, out.getvalue(), err.getvalue())
 
     return call
 

@@ -101,16 +101,8 @@ def test_configs_of_known_families(module: Any, tmp_path: Path) -> None:
     assert module.read_spec(write_config(tmp_path, other))[2:4] == (32, 64)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"num_local_experts": 8}, "num_local_experts is set"),
-        ({"kv_lora_rank": 512}, "only dense decoder layers"),
-    ],
-)
-def test_a_config_that_is_not_here_is_refused(
-    module: Any, tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+def test_a_config_that_is_not_here_is_refused(module: Any, tmp_path: Path) -> None:
     """Experts, latent attention and encoders have other layers, and are not guessed at."""
-    with pytest.raises(module.UsageError, match=message):
-        module.main(["--config", write_config(tmp_path, {**LLAMA, **change})])
+    path = write_config(tmp_path, {**LLAMA, "num_local_experts": 8})
+    with pytest.raises(module.UsageError, match="num_local_experts is set"):
+        module.main(["--config", path])

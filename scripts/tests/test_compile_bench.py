@@ -117,10 +117,3 @@ def test_inductor_with_a_warm_cache(
     assert row["compile_seconds"] > 0
     assert row["compile_seconds_warm_cache"] > 0
     assert list(tmp_path.glob("compile_bench_*")) == []
-
-
-def test_what_only_inductor_has_is_refused_elsewhere(bench: Any) -> None:
-    """Modes, and a cache."""
-    for more in (["--modes", "max-autotune"], ["--warm-cache"]):
-        with pytest.raises(bench.UsageError, match="are for inductor, not for aot_eager"):
-            bench.main([*CAPTURE, *more])

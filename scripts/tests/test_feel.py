@@ -107,20 +107,3 @@ def test_wrong_answers_are_problems(
     assert done.returncode == 1
     assert message in done.stderr
     assert [*places[0].iterdir(), *places[1].iterdir()] == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("/nowhere/at/all",), "/nowhere/at/all is not a directory that can be written to"),
-        (("--tasks", "import", "--module", "no_such"), "no such package is installed"),
-    ],
-)
-def test_wrong_use(
-    run_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
-) -> None:
-    """Status 2 with a sentence, before anything is written."""
-    done = run_tool(TOOL, *options, cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert list(tmp_path.iterdir()) == []

@@ -69,20 +69,11 @@ def test_jobs_at_different_times_have_no_numbers(module: ModuleType) -> None:
 
 
 @pytest.mark.needs("fio")
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--file-sizes", "1000T"), "use smaller --file-sizes or fewer --jobs"),
-        (("/nowhere/at/all",), "not a directory that can be written to"),
-    ],
-)
-def test_wrong_use(
-    run_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
-) -> None:
+def test_what_does_not_fit_is_refused(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Status 2 with a sentence, before anything is written."""
-    done = run_tool(TOOL, *options, cwd=tmp_path)
+    done = run_tool(TOOL, "--file-sizes", "1000T", cwd=tmp_path)
     assert done.returncode == 2
-    assert message in done.stderr
+    assert "use smaller --file-sizes or fewer --jobs" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

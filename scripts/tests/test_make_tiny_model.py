@@ -71,18 +71,3 @@ def test_broken_model_is_found(
     assert done.returncode == 1
     assert "logits differ after loading" in done.stdout
     assert not (tmp_path / "models").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--hidden", "18", "--heads", "6"], "even number times --heads"),
-        (["--vocabulary", "260"], "bpe needs at least 261 entries"),
-    ],
-)
-def test_wrong_use(
-    module: Any, call_tool: Callable[..., Any], arguments: list[str], words: str
-) -> None:
-    """Before anything is made."""
-    with pytest.raises(module.UsageError, match=words):
-        call_tool(TOOL, *arguments)

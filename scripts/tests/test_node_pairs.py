@@ -17,32 +17,8 @@ from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "network/node_pairs.py"
+NOISE = SCRIPTS / "tests/fixtures/node_pairs_noise.json"
 REPEATS = 5
-
-Times = dict[tuple[int, int], list[float]]
-
-
-@pytest.fixture(scope="module")
-def noise() -> list[tuple[int, Times]]:
-    """Ranks, and times of each pair in 8 to 12 repeats, of runs in which nothing was slow."""
-    path = SCRIPTS / "tests" / "fixtures" / "node_pairs_noise.json"
-    return [
-        (run["ranks"], {tuple(map(int, p.split("-"))): t for p, t in run["microseconds"].items()})
-        for run in json.loads(path.read_text())["runs"]
-    ]
-
-
-def play(module: Any, times: Times, rng: random.Random) -> Any:
-    """The judgement of a run with repeats drawn from the recorded ones, which ends as soon as
-    nothing looks slow."""
-    judgement = None
-    repeats = rng.sample(range(min(map(len, times.values()))), REPEATS)
-    for count in range(1, REPEATS + 1):
-        chosen = {pair: [column[i] for i in repeats[:count]] for pair, column in times.items()}
-        judgement = module.judge(chosen, 1.2)
-        if not judgement.looks_slow:
-            break
-    return judgement
 
 
 @settings(max_examples=60, deadline=None)
@@ -57,30 +33,23 @@ def test_every_pair_meets_once(module: Any, nodes: int) -> None:
     assert met == Counter((a, b) for a in range(nodes) for b in range(a + 1, nodes))
 
 
-@pytest.mark.parametrize("kind", ["nothing", "node", "link"])
-def test_faults_in_recorded_noise(module: Any, noise: list[tuple[int, Times]], kind: str) -> None:
-    """Of runs drawn from recorded noise of 3, 4 and 8 ranks, less than 1 % call anything slow. A
-    planted factor of 20 is found in nine runs of ten, and nothing else is accused in 99 of 100."""
-    rng = random.Random(0)
-    found: Counter[int] = Counter()
-    wrong: Counter[int] = Counter()
-    trials: Counter[int] = Counter()
-    for ranks, times in noise:
-        group = ranks if kind == "nothing" else 0
-        for _ in range(30 if group == 0 else 150):
-            where = {"node": rng.randrange(ranks), "link": rng.choice(list(times))}.get(kind)
-            planted = {
-                pair: [20 * value if where in (*pair, pair) else value for value in column]
-                for pair, column in times.items()
-            }
-            judgement = play(module, planted, rng)
-            accused = {*judgement.nodes, *judgement.links}
-            found[group] += where in accused
-            wrong[group] += bool(accused - {where} or (group and judgement.unclear))
-            trials[group] += 1
-    assert set(trials) == ({3, 4, 8} if kind == "nothing" else {0})
-    assert all(wrong[group] / trials[group] < 0.01 for group in trials), (wrong, trials)
-    assert kind == "nothing" or found[0] / trials[0] > 0.9
+def test_recorded_noise_accuses_nobody(module: Any) -> None:
+    """Of runs drawn from recorded noise of 3, 4 and 8 ranks, less than 1 % call anything slow."""
+    rng, wrong, trials = random.Random(0), 0, 0
+    for run in json.loads(NOISE.read_text())["runs"]:
+        times = {tuple(map(int, p.split("-"))): t for p, t in run["microseconds"].items()}
+        for _ in range(150):
+            repeats = rng.sample(range(min(map(len, times.values()))), REPEATS)
+            for count in range(1, REPEATS + 1):
+                chosen = {
+                    pair: [column[i] for i in repeats[:count]] for pair, column in times.items()
+                }
+                judgement = module.judge(chosen, 1.2)
+                if not judgement.looks_slow:
+                    break
+            wrong += bool(judgement.nodes or judgement.links or judgement.unclear)
+            trials += 1
+    assert wrong / trials < 0.01
 
 
 def simulate(module: Any, nodes: int, faults: dict[Any, float], *options: str) -> Any:
