@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import subprocess
@@ -128,24 +127,3 @@ os.wait()
     assert child.count("\n") == 1
     assert re.search(r"r5 \d+/\d+ line  __main__:3     return 1\n", parent)
     assert not run(text, "--ranks", "0,5", RANK="3").stderr
-
-
-def work(count: int) -> int:
-    total = 0
-    for number in range(count):
-        total += number
-    return total
-
-
-def test_with_block_is_traced(module: Any) -> None:
-    """The rest of the block and no more."""
-    out = io.StringIO()
-    tracer = module.Tracer(packages_to_include=[__name__], stream=out)
-    with tracer:
-        work(0)
-    work(9)
-    lines = [strip(line) for line in out.getvalue().splitlines()]
-    assert [line.split()[-1] for line in lines if "call" not in line] == [
-        "work(0)", "0", "range(count):", "total", "tracer:"
-    ]  # fmt: skip
-    assert tracer.problem is None
