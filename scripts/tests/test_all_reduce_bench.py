@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def test_verdicts(module: Any) -> None:
 
 
 @pytest.mark.torch
-def test_every_collective_under_torchrun(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
+def test_every_collective_under_torchrun(tmp_path: Path, read_json: Any) -> None:
     """With the stray --local_rank of old launchers: right answers in both modes, and a plot."""
     path, plot = tmp_path / "out.json", tmp_path / "out.svg"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
@@ -106,7 +105,7 @@ def test_every_collective_under_torchrun(tmp_path: Path, read_json: Callable[[Pa
 
 
 @pytest.mark.torch
-def test_a_wrong_element_is_found(run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_wrong_element_is_found(run_json: Any, tmp_path: Path) -> None:
     """One element on one rank marks the row, is counted, and ends with status 1."""
     script = tmp_path / "broken.py"
     script.write_text(BROKEN.format(folder=str(SCRIPTS / "network")))
@@ -119,9 +118,7 @@ def test_a_wrong_element_is_found(run_json: Callable[..., Any], tmp_path: Path) 
 
 
 @pytest.mark.torch
-def test_stability_keeps_every_sample_of_every_rank(
-    run_json: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_stability_keeps_every_sample_of_every_rank(run_json: Any, tmp_path: Path) -> None:
     """Each sample is in the JSON and in the plot."""
     pytest.importorskip("matplotlib", reason="matplotlib is missing: pip install matplotlib")
     plot = tmp_path / "stability.svg"

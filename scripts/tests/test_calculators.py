@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ TOOL = "training/calculators.py"
 
 
 @pytest.fixture(scope="module")
-def answer(module: ModuleType) -> Callable[..., dict[str, Any]]:
+def answer(module: Any) -> Any:
     """The outputs of a calculator for some inputs, with the defaults of all others."""
     by_name = {calculator.name: calculator for calculator in module.CALCULATORS}
 
@@ -169,7 +168,7 @@ def read_data(name: str, key: str, **chosen: str) -> dict[str, dict[str, str]]:
     return {row[key]: row for row in rows if chosen.items() <= row.items()}
 
 
-def test_accelerators_are_those_of_the_book(module: ModuleType) -> None:
+def test_accelerators_are_those_of_the_book(module: Any) -> None:
     """Peak, memory and bandwidth."""
     rates = read_data("accelerator_tflops.csv", "accelerator", dtype="bf16")
     memories = read_data("accelerator_memory.csv", "accelerator")
@@ -179,7 +178,7 @@ def test_accelerators_are_those_of_the_book(module: ModuleType) -> None:
         assert float(memories[name]["bandwidth"]) == bandwidth
 
 
-def test_models_are_those_of_the_book(module: ModuleType, answer: Answer) -> None:
+def test_models_are_those_of_the_book(module: Any, answer: Answer) -> None:
     """Layers and heads; and the shape has as many parameters as the model is said to have."""
     shapes = read_data("model_shapes.csv", "model")
     for model, (name, *values) in module.MODELS.items():
@@ -194,7 +193,7 @@ def test_models_are_those_of_the_book(module: ModuleType, answer: Answer) -> Non
         assert float(shapes[name]["active"]) * 1e9 == active
 
 
-def test_memory_is_compared_with_the_accelerator(call_tool: Callable[..., Any]) -> None:
+def test_memory_is_compared_with_the_accelerator(call_tool: Any) -> None:
     """16 * 8.03e9 / 64 bytes are 2.34 % of 80 GiB."""
     arguments = ["--model", "llama-3-8b", "--gpus", "64", "--gpu", "h100", "--zero_stage", "3"]
     last = call_tool(TOOL, "memory", *arguments).stdout.splitlines()[-1]
@@ -204,9 +203,7 @@ def test_memory_is_compared_with_the_accelerator(call_tool: Callable[..., Any]) 
     ]
 
 
-def test_the_answer_says_where_inputs_come_from(
-    call_tool: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_answer_says_where_inputs_come_from(call_tool: Any, tmp_path: Path) -> None:
     """One line for the defaults; GPU-hours with commas; several values are columns; the JSON has
     base units."""
     path = tmp_path / "out.json"
@@ -238,14 +235,14 @@ def test_the_answer_says_where_inputs_come_from(
         (["memory", "--gpus", "256", "--model-ranks", "3"], "this has to be a whole number"),
     ],
 )
-def test_inputs_that_make_no_sense(module: ModuleType, arguments: list[str], message: str) -> None:
+def test_inputs_that_make_no_sense(module: Any, arguments: list[str], message: str) -> None:
     """The error says what would."""
     with pytest.raises(module.UsageError) as caught:
         module.main(arguments)
     assert message in str(caught.value)
 
 
-def test_help_shows_the_function(module: ModuleType, capsys: Any) -> None:
+def test_help_shows_the_function(module: Any, capsys: Any) -> None:
     """With the formula and its source."""
     with pytest.raises(SystemExit):
         module.main(["checkpoint", "--help"])

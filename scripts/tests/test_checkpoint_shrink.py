@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +36,7 @@ def save_state(path: Path, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-def test_what_is_dragged_along_goes(
-    call_tool: Callable[..., Any], tmp_path: Path, is_old: bool
-) -> None:
+def test_what_is_dragged_along_goes(call_tool: Any, tmp_path: Path, is_old: bool) -> None:
     """In dicts, lists and tuples, in files of today and of torch before 1.6. The dry run tells the
     size after; the mode stays; nothing is left behind; a second run gains nothing."""
     path, report = tmp_path / "c" / "step_1" / "model_states.pt", tmp_path / "x.json"
@@ -77,7 +74,7 @@ def test_what_is_dragged_along_goes(
 
 
 def test_a_file_that_does_not_verify_stays(
-    call_tool: Callable[..., Any], module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call_tool: Any, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that loses a value: the old file is as it was."""
     path = tmp_path / "x.pt"
@@ -97,9 +94,7 @@ def test_a_file_that_does_not_verify_stays(
     assert [one.name for one in tmp_path.iterdir()] == ["x.pt"]
 
 
-def test_one_bad_file_does_not_stop_the_others(
-    call_tool: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_one_bad_file_does_not_stop_the_others(call_tool: Any, tmp_path: Path) -> None:
     """Refused files are named; links are not followed."""
     torch.save({"w": torch.eye(3).to_sparse()}, tmp_path / "a.pt")
     torch.save({"w": torch.zeros(9000)[:5]}, tmp_path / "b.pt")

@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ ROUNDED = {
 
 
 @pytest.fixture
-def convert(module: Any, tmp_path: Path) -> Callable[[str], tuple[Path, int]]:
+def convert(module: Any, tmp_path: Path) -> Any:
     """Convert a file of the folder; the copy, and how many values became infinite."""
     options = argparse.Namespace(torch=torch, keep=module.KEEP, max_memory=2**30)
 
@@ -67,9 +66,7 @@ def check_tensors(old: dict[str, Any], new: dict[str, Any]) -> None:
         assert torch.equal(*flat)
 
 
-def test_the_safetensors_package_reads_the_copy(
-    module: Any, convert: Callable[[str], tuple[Path, int]], tmp_path: Path
-) -> None:
+def test_the_safetensors_package_reads_the_copy(module: Any, convert: Any, tmp_path: Path) -> None:
     """Values, types and metadata; a flipped bit, converted or kept, is found."""
     import safetensors.torch as package
 
@@ -92,9 +89,7 @@ def test_the_safetensors_package_reads_the_copy(
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-def test_a_bin_keeps_all_but_the_type(
-    convert: Callable[[str], tuple[Path, int]], tmp_path: Path, is_old: bool
-) -> None:
+def test_a_bin_keeps_all_but_the_type(convert: Any, tmp_path: Path, is_old: bool) -> None:
     """Of today and of torch before 1.6: ties, views, strides, parameters and everything else. What
     is tied to a kept tensor keeps its type."""
     plain = make_tensors()
@@ -131,7 +126,7 @@ def model(module: Any, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_is_whole(call_tool: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+def test_a_folder_is_whole(call_tool: Any, model: Path, tmp_path: Path) -> None:
     """Index and configuration describe the new weights, the source stays. A dry run writes
     nothing."""
     before = {path.name: path.read_bytes() for path in model.iterdir()}
@@ -151,7 +146,7 @@ def test_a_folder_is_whole(call_tool: Callable[..., Any], model: Path, tmp_path:
 
 
 def test_what_cannot_be_converted_is_told_before_anything_is_written(
-    call_tool: Callable[..., Any], model: Path, tmp_path: Path
+    call_tool: Any, model: Path, tmp_path: Path
 ) -> None:
     """Files that are cut off, and one that needs too much memory."""
     (model / "pytorch_model-2.bin").write_bytes(b"PK\x03\x04 cut off")

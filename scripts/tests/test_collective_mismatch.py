@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ def test_the_first_difference(module: Any, rings: list[Ring], found: tuple[Any, 
     assert (row["verdict"], row["number"], row["ranks"]) == found
 
 
-def test_dumps_are_read(run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_dumps_are_read(run_json: Any, tmp_path: Path) -> None:
     """Subfolders, as `play --keep` writes them, are jobs of their own; where none differs, that is
     said."""
     usual = make_ring("all_reduce 4", "all_reduce 4")
@@ -101,7 +100,7 @@ class Trap:
         return (os.system, (f"touch {self.path}",))
 
 
-def test_a_pickle_with_code_is_refused(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_pickle_with_code_is_refused(run_tool: Any, tmp_path: Path) -> None:
     """And the code is not run."""
     path, mark = tmp_path / "rank_0", tmp_path / "mark"
     path.write_bytes(pickle.dumps({"version": "2.10", "entries": Trap(mark)}))
@@ -112,7 +111,7 @@ def test_a_pickle_with_code_is_refused(run_tool: Callable[..., Any], tmp_path: P
 
 
 @pytest.mark.torch
-def test_kept_dumps_are_those_of_torch(run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_kept_dumps_are_those_of_torch(run_json: Any, tmp_path: Path) -> None:
     """`read` names the rank in the dumps that `play` kept, and torch's own reader takes them."""
     keep = tmp_path / "dumps"
     words = ["play", "op", "--by", "recorder", "--timeout", "4s", "--keep", str(keep)]

@@ -43,7 +43,7 @@ def slow_down(factor: float) -> Callable[[dict[str, Any]], None]:
 def test_a_run_is_judged_by_its_ratio(
     module: Any,
     write: Callable[..., str],
-    capsys: pytest.CaptureFixture[str],
+    capsys: Any,
     factor: float,
     verdict: str,
     status: int,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ CAPTURE = [*SMALL, "--backend", "aot_eager"]
 
 
 @pytest.fixture
-def bench(load_tool: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+def bench(load_tool: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The tool, which sets the folders of compiler caches."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
     return load_tool("training/compile_bench.py")
 
 
 @pytest.fixture
-def run(bench: Any, tmp_path: Path, read_json: Callable[[Path], Any]) -> Callable[..., Any]:
+def run(bench: Any, tmp_path: Path, read_json: Any) -> Any:
     """The JSON of a run with these options."""
 
     def make(*arguments: str, status: int = 0) -> Any:
@@ -41,7 +40,7 @@ def run(bench: Any, tmp_path: Path, read_json: Callable[[Path], Any]) -> Callabl
 )
 def test_break_even_by_hand(
     bench: Any,
-    run: Callable[..., Any],
+    run: Any,
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     speedup: float,
@@ -64,7 +63,7 @@ def test_break_even_by_hand(
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("model", "is_whole"), [("block", True), ("broken", False)])
-def test_each_model(run: Callable[..., Any], model: str, is_whole: bool) -> None:
+def test_each_model(run: Any, model: str, is_whole: bool) -> None:
     """Each gives eager's output and gradient; only the broken one has breaks, with a reason."""
     # At a break torch warns of a gradient, which these tests take for an error.
     document = run("--model", model, *(["--backward"] if is_whole else []))
@@ -79,7 +78,7 @@ def test_each_model(run: Callable[..., Any], model: str, is_whole: bool) -> None
 @pytest.mark.torch
 @pytest.mark.parametrize("fault", ["wrong", "refused"])
 def test_a_mode_that_is_wrong_or_fails_leaves_eager(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, fault: str
+    run: Any, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """A compiler that changes the answer by 1 %, and one that refuses."""
     import torch
@@ -102,9 +101,7 @@ def test_a_mode_that_is_wrong_or_fails_leaves_eager(
 @pytest.mark.torch
 @pytest.mark.nightly
 @pytest.mark.needs("g++")
-def test_inductor_with_a_warm_cache(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_inductor_with_a_warm_cache(run_tool: Any, read_json: Any, tmp_path: Path) -> None:
     """The model is really compiled, a second process finds the cache, and nothing is left."""
     path = tmp_path / "out.json"
     done = run_tool(

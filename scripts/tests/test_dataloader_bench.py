@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def test_a_bottleneck_makes_steps_two_percent_longer(
 
 
 @pytest.mark.torch
-def test_a_batch_costs_what_its_items_cost(call_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_batch_costs_what_its_items_cost(call_tool: Any, tmp_path: Path) -> None:
     """8 items of 5 ms of CPU time take at least 40 ms without workers."""
     path = tmp_path / "out.json"
     arguments = ["--num-workers", "0", "1", "--item-cost-ms", "5", "--batch-size", "8"]
@@ -94,7 +93,7 @@ def test_a_batch_costs_what_its_items_cost(call_tool: Callable[..., Any], tmp_pa
 
 @pytest.mark.torch
 def test_wrong_batches_are_found(
-    call_tool: Callable[..., Any], module: Any, monkeypatch: pytest.MonkeyPatch
+    call_tool: Any, module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dataset that gives each item twice."""
     get = module.SyntheticDataset.__getitem__
@@ -106,7 +105,7 @@ def test_wrong_batches_are_found(
 
 @pytest.mark.torch
 @pytest.mark.parametrize("function", ["five", "spawned"])
-def test_a_dataset_of_the_user(run_tool: Callable[..., Any], own: Path, function: str) -> None:
+def test_a_dataset_of_the_user(run_tool: Any, own: Path, function: str) -> None:
     """It is read for as many epochs as it takes. A dict holds DataLoader arguments, which are
     used, also the start method and worker_init_fn."""
     arguments = [*QUICK, "--dataset", f"my_data:{function}", "--num-workers", "1"]
@@ -116,7 +115,7 @@ def test_a_dataset_of_the_user(run_tool: Callable[..., Any], own: Path, function
 
 
 @pytest.mark.torch
-def test_a_dataset_that_fails_is_one_line(call_tool: Callable[..., Any], own: Path) -> None:
+def test_a_dataset_that_fails_is_one_line(call_tool: Any, own: Path) -> None:
     """Status 1."""
     done = call_tool(TOOL, *QUICK, "--dataset", "my_data:broken", "--num-workers", "1")
     assert done.returncode == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ STEPS = ["group", "barrier", "barrier again", "all_reduce", "destroy"]
 
 
 @pytest.fixture(scope="module")
-def usage(load_tool: Callable[[str], Any]) -> Any:
+def usage(load_tool: Any) -> Any:
     return load_tool("training/dist_mem_usage.py")
 
 
@@ -32,7 +31,7 @@ def make_rows(usage: Any, rank: int, *sizes: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_growth_by_hand(usage: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_growth_by_hand(usage: Any, capsys: Any) -> None:
     """A context of 550 MiB, 1450 at the first barrier, 750 given back: 700 stays. Rank 1 pays
     100 MiB more at the barrier."""
     first = make_rows(usage, 0, 0, 550, 550, 550, 2000, 2000, 2000, 1250)

@@ -150,7 +150,7 @@ def test_torch_version_without_importing_it(module: Any) -> None:
     assert (software["cuda"], software["rocm"]) == (torch.version.cuda, torch.version.hip)
 
 
-def test_report_names_nobody(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_report_names_nobody(run_tool: Any, tmp_path: Path) -> None:
     """Neither host nor user is in the report, and the host is there when it is asked for."""
     path = tmp_path / "facts.json"
     done = run_tool("env_report.py", "--no-torch", "--json", str(path))
@@ -162,9 +162,7 @@ def test_report_names_nobody(run_tool: Callable[..., Any], tmp_path: Path) -> No
     assert socket.gethostname() in named.stdout
 
 
-def test_a_torch_that_does_not_import_is_a_note(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str]
-) -> None:
+def test_a_torch_that_does_not_import_is_a_note(run_tool: Any, torch_trap: dict[str, str]) -> None:
     """With its reason; the other facts are there."""
     done = run_tool("env_report.py", environ=torch_trap)
     assert done.returncode == 0

@@ -11,13 +11,12 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from demo_runs import DemoRun, read_constants, write_bundle
+from demo_runs import read_constants, write_bundle
 from ruamel.yaml import YAML
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -32,7 +31,7 @@ def leaves_records(tool: Path) -> bool:
     return ENTRIES[tool.stem].get("output") != "text"
 
 
-def test_what_a_tool_says_of_itself(tool: Path, load_tool: Callable[[str], Any]) -> None:
+def test_what_a_tool_says_of_itself(tool: Path, load_tool: Any) -> None:
     """The PEP 723 block asks for Python 3.11, and torch at most. The docstring opens with a
     question, and says how to run the tool and what its exit status means. __version__ has three
     parts, and METHOD, of a tool that measures, is an integer from 1. A tool that leaves records
@@ -57,9 +56,7 @@ def test_what_a_tool_says_of_itself(tool: Path, load_tool: Callable[[str], Any])
 
 
 @pytest.mark.torch
-def test_demo_of_the_single_file(
-    tool: Path, run_demo_once: Callable[..., DemoRun], read_json: Callable[[Path], Any]
-) -> None:
+def test_demo_of_the_single_file(tool: Path, run_demo_once: Any, read_json: Any) -> None:
     """The bundle, alone in an empty folder, runs its demo, finds its answers right, writes JSON
     that could become a record, and leaves nothing else."""
     done = run_demo_once(tool, writes_json=leaves_records(tool))
@@ -118,7 +115,7 @@ def test_the_single_file_answers_without_a_package(tool: Path, tmp_path: Path) -
 
 
 @pytest.mark.torch
-def test_a_signal_keeps_what_was_measured(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_a_signal_keeps_what_was_measured(read_json: Any, tmp_path: Path) -> None:
     """SIGTERM after the first row ends all ranks of a tool, with JSON that says it is incomplete;
     nothing else is left in the folder."""
     path = tmp_path / "cut.json"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,8 +26,8 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_an_installed_package_is_imported_in_both_places(
-    run_tool: Callable[..., Any],
-    read_json: Callable[[Path], Any],
+    run_tool: Any,
+    read_json: Any,
     places: tuple[Path, Path],
     tmp_path: Path,
 ) -> None:
@@ -57,7 +55,7 @@ def test_an_installed_package_is_imported_in_both_places(
     ],
 )
 def test_verdicts_by_hand(
-    module: ModuleType, path: list[float], beside: list[float], ratio: float, verdict: str
+    module: Any, path: list[float], beside: list[float], ratio: float, verdict: str
 ) -> None:
     """By the medians."""
     rows = module.make_rows({SLOW: path, LOCAL: beside}, together=False)
@@ -66,7 +64,7 @@ def test_verdicts_by_hand(
 
 
 @pytest.mark.needs("fincore")
-def test_pages_are_really_dropped(module: ModuleType, tmp_path: Path) -> None:
+def test_pages_are_really_dropped(module: Any, tmp_path: Path) -> None:
     """The page cache holds nothing of a file that it held before, read-only or not."""
     path = tmp_path / "file"
     path.write_bytes(os.urandom(1 << 20))
@@ -92,7 +90,7 @@ def test_pages_are_really_dropped(module: ModuleType, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_answers_are_problems(
-    run_tool: Callable[..., Any], places: tuple[Path, Path], program: str, script: str, message: str
+    run_tool: Any, places: tuple[Path, Path], program: str, script: str, message: str
 ) -> None:
     """A command that fails, or does not do its work, ends the run with status 1 and the reason."""
     programs = places[0].parent / "bin"

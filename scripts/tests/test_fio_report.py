@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ SECOND = '"runtime" : 10000,\n             "total_ios" : 20000'
 
 
 @pytest.fixture
-def report_on(module: Any, call_tool: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+def report_on(module: Any, call_tool: Any, tmp_path: Path) -> Any:
     """Run the tool on copies of its demo, by name, each with a text replaced."""
 
     def run(files: dict[str, tuple[str, str]], *options: str) -> Any:
@@ -27,7 +26,7 @@ def report_on(module: Any, call_tool: Callable[..., Any], tmp_path: Path) -> Cal
     return run
 
 
-def test_files_of_a_job_are_below_each_other(report_on: Callable[..., Any]) -> None:
+def test_files_of_a_job_are_below_each_other(report_on: Any) -> None:
     """A row per file; of equal names as many directories are shown as tell them apart."""
     done = report_on({"a/run.json": ("", ""), "b/run.json": ("", "")})
     assert done.returncode == 0, done.stderr
@@ -35,7 +34,7 @@ def test_files_of_a_job_are_below_each_other(report_on: Callable[..., Any]) -> N
     assert names == ["a/run", "b/run"]
 
 
-def test_repeats_are_one_row(report_on: Callable[..., Any]) -> None:
+def test_repeats_are_one_row(report_on: Any) -> None:
     """80 files that fio_scan kept of 16 loads are 16 rows of 12 columns."""
     rates = (1_904_000, 5_904_000, 6_004_000, 6_104_000, 9_904_000)
     files = {
@@ -63,7 +62,7 @@ def test_repeats_are_one_row(report_on: Callable[..., Any]) -> None:
     ],
 )  # fmt: skip
 def test_problems_are_named(
-    report_on: Callable[..., Any], change: Any, options: list[str], problem: str, shown: str
+    report_on: Any, change: Any, options: list[str], problem: str, shown: str
 ) -> None:
     """Jobs that were not simultaneous keep their own rows; --each-job accepts them."""
     done = report_on({"x.json": change}, *options)

@@ -8,9 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -44,7 +42,7 @@ CACHED = make_run(bins={}, latency_seconds_p50=3e-6)
     ],
 )
 def test_repeats_are_judged(
-    module: ModuleType, pattern: str, runs: list[Any], verdict: str, reason: str
+    module: Any, pattern: str, runs: list[Any], verdict: str, reason: str
 ) -> None:
     """A read faster than any drive was answered by a cache: the row says so."""
     row = module.make_row(module.Load(pattern, 65536, 4096, 2, 4), runs, "direct")
@@ -52,7 +50,7 @@ def test_repeats_are_judged(
     assert reason in (row["verdict_reason"] or "")
 
 
-def test_jobs_at_different_times_have_no_numbers(module: ModuleType) -> None:
+def test_jobs_at_different_times_have_no_numbers(module: Any) -> None:
     """Their rates are not added; fio's error is the reason of a run that failed."""
     load = module.Load("read", 65536, 4096, 2, 4)
 
@@ -69,7 +67,7 @@ def test_jobs_at_different_times_have_no_numbers(module: ModuleType) -> None:
 
 
 @pytest.mark.needs("fio")
-def test_what_does_not_fit_is_refused(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused(run_tool: Any, tmp_path: Path) -> None:
     """Status 2 with a sentence, before anything is written."""
     done = run_tool(TOOL, "--file-sizes", "1000T", cwd=tmp_path)
     assert done.returncode == 2
@@ -77,7 +75,7 @@ def test_what_does_not_fit_is_refused(run_tool: Callable[..., Any], tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_fio_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_missing_fio_is_one_line(run_tool: Any, tmp_path: Path) -> None:
     """It says how to install it."""
     done = run_tool(TOOL, "--demo", str(tmp_path), environ={"PATH": str(tmp_path)})
     assert done.returncode == 2
@@ -86,9 +84,7 @@ def test_missing_fio_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -
 
 @pytest.mark.nightly
 @pytest.mark.needs("fio")
-def test_numbers_are_those_of_fio(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_numbers_are_those_of_fio(run_tool: Any, read_json: Any, tmp_path: Path) -> None:
     """Bandwidth, IOPS and latencies of a row are those in the JSON that --keep keeps, in a
     directory that it makes."""
     keep, path = tmp_path / "a" / "keep", tmp_path / "out.json"
@@ -110,7 +106,7 @@ def test_numbers_are_those_of_fio(
 
 @pytest.mark.nightly
 @pytest.mark.needs("fio")
-def test_a_signal_ends_fio_and_cleans_up(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_a_signal_ends_fio_and_cleans_up(read_json: Any, tmp_path: Path) -> None:
     """Nothing is left of the files and processes, and the JSON is incomplete."""
     place, path = tmp_path / "place", tmp_path / "out.json"
     place.mkdir()

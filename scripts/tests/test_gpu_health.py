@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +138,7 @@ def test_an_nvswitch_error_is_a_row(
     assert (rows[-1]["model"], rows[-1]["reasons"]) == ("NVSwitch", reason)
 
 
-def test_files_of_several_nodes(module: Any, run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_files_of_several_nodes(module: Any, run_json: Any, tmp_path: Path) -> None:
     """One file is one node; the outlier and the missing GPU are named, and the status is 1."""
     texts = [module.make_demo(4, {}), module.make_demo(4, {3: {"VBIOS Version": "97"}})]
     lost = "NVRM: Xid (PCI:0000:8b:00.0): 79, pid=7, GPU has fallen off the bus.\n"
@@ -160,9 +159,7 @@ def test_files_of_several_nodes(module: Any, run_json: Callable[..., Any], tmp_p
     assert done.document["results"][7]["reasons"] == "vbios 97, most have 96.00.00.00.01"
 
 
-def test_nothing_that_names_a_machine_is_written(
-    run_tool: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_nothing_that_names_a_machine_is_written(run_tool: Any, tmp_path: Path) -> None:
     """Serial numbers, UUIDs and addresses of the input are in no output."""
     path = tmp_path / "out.json"
     done = run_tool(TOOL, str(FIXTURES / "nvidia_q.txt"), "--json", str(path))
@@ -171,14 +168,14 @@ def test_nothing_that_names_a_machine_is_written(
         assert secret not in done.stdout + done.stderr + path.read_text()
 
 
-def test_no_accelerator_is_status_1(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_no_accelerator_is_status_1(run_tool: Any, tmp_path: Path) -> None:
     """A machine without a vendor's command is one that a sweep over a cluster should find."""
     done = run_tool(TOOL, environ={"PATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (1, "")
     assert "no accelerator was found" in done.stderr
 
 
-def test_the_commands_are_run(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_commands_are_run(run_tool: Any, tmp_path: Path) -> None:
     """With an nvidia-smi on the PATH its output is read; a command that fails is a note."""
     (tmp_path / "q.txt").write_text((FIXTURES / "nvidia_q.txt").read_text())
     (tmp_path / "nvidia-smi").write_text(

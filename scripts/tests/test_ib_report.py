@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +118,7 @@ def test_counters_by_hand(module: Any) -> None:
         assert (port["errors_grown"], port["verdict"]) == (grown, verdict)
 
 
-def test_saved_texts_of_many_nodes(
-    module: Any, run_json: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_saved_texts_of_many_nodes(module: Any, run_json: Any, tmp_path: Path) -> None:
     """Lines labelled by pdsh, interleaved as they come, and a file of a node; counters matched by
     LID, two readings: one table, problems, and JSON."""
     texts = [print_ibstat(module, HEALTHY, first=first) for first in (0, 1)]
@@ -151,7 +148,7 @@ def test_saved_texts_of_many_nodes(
     assert done.stdout.count(UNREAD) == 3
 
 
-def test_programs_are_run_here(module: Any, run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_programs_are_run_here(module: Any, run_tool: Any, tmp_path: Path) -> None:
     """Without files the programs are run, and with --again the counters are read twice, also by an
     older adapter that reports no errors with -x."""
     narrow = module.DEMO_COUNTERS.replace("extended ", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ TOOL = "experiments/loss_patterns.py"
 
 
 @pytest.fixture(scope="module")
-def patterns(load_tool: Callable[[str], Any]) -> Any:
+def patterns(load_tool: Any) -> Any:
     torch.set_num_threads(1)
     return load_tool(TOOL)
 
@@ -77,7 +76,7 @@ END = {
 @pytest.mark.nightly
 @pytest.mark.parametrize("experiment", list(END))
 def test_an_experiment_shows_what_it_is_made_for(
-    call_tool: Callable[..., Any], tmp_path: Path, experiment: str
+    call_tool: Any, tmp_path: Path, experiment: str
 ) -> None:
     """By the held-out loss at the end."""
     path = tmp_path / "out.json"

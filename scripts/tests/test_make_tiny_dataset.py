@@ -69,7 +69,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 def test_edits_and_nothing_else_change(
-    module: Any, odd_source: Path, read_dataset: Callable[[Path], Any], tmp_path: Path
+    module: Any, odd_source: Path, read_dataset: Any, tmp_path: Path
 ) -> None:
     """All kinds of columns come back; an edited text, a copied and a removed folder too."""
     folders, out = tmp_path / "folders", tmp_path / "out"
@@ -90,9 +90,7 @@ def test_edits_and_nothing_else_change(
 
 
 @pytest.mark.parametrize("ending", ["folder", "parquet", "jsonl", "csv"])
-def test_cut_of_local_files(
-    module: Any, read_dataset: Callable[[Path], Any], tmp_path: Path, ending: str
-) -> None:
+def test_cut_of_local_files(module: Any, read_dataset: Any, tmp_path: Path, ending: str) -> None:
     """Different records of the source, the same for the same seed, and not simply the first."""
     import datasets
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ TOOL = "debug/tiny/make_tiny_model.py"
 
 @pytest.mark.torch
 @pytest.mark.needs("python:transformers", "python:sentencepiece", "python:google.protobuf")
-def test_models_are_kept_and_load(
-    module: Any, call_tool: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_models_are_kept_and_load(module: Any, call_tool: Any, tmp_path: Path) -> None:
     """A given SentencePiece file is shrunk, the model loads, and none is overwritten."""
     import sentencepiece
 
@@ -56,7 +53,7 @@ def test_the_most_probable_pieces_stay(module: Any) -> None:
 @pytest.mark.torch
 @pytest.mark.needs("python:transformers")
 def test_broken_model_is_found(
-    module: Any, monkeypatch: pytest.MonkeyPatch, call_tool: Callable[..., Any], tmp_path: Path
+    module: Any, monkeypatch: pytest.MonkeyPatch, call_tool: Any, tmp_path: Path
 ) -> None:
     """Weights that change while loading: the row says so, and the model is not kept."""
     load = module.load_model

@@ -8,7 +8,6 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -105,9 +104,7 @@ def test_wrong_results_are_found(module: Any) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float8_e4m3fn"])
-def test_run_of_each_dtype(
-    module: Any, dtype: str, read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_run_of_each_dtype(module: Any, dtype: str, read_json: Any, tmp_path: Path) -> None:
     """Right answers, and rates that are FLOPs over seconds; going on measures only the rest."""
     path = tmp_path / "out.json"
     again = [*SMALL, "--dtype", dtype, "--json", str(path), "--resume", str(path)]
@@ -127,9 +124,7 @@ def test_run_of_each_dtype(
 
 
 @pytest.mark.torch
-def test_a_budget_ends_an_adaptive_search(
-    module: Any, read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_a_budget_ends_an_adaptive_search(module: Any, read_json: Any, tmp_path: Path) -> None:
     """Of 27,000 shapes those seen are kept, the most promising in full, and drawn."""
     pytest.importorskip("matplotlib")
     path, plot = tmp_path / "out.json", tmp_path / "map.png"
@@ -145,7 +140,7 @@ def test_a_budget_ends_an_adaptive_search(
 
 
 @pytest.mark.torch
-def test_two_ranks_measure_at_once(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_two_ranks_measure_at_once(read_json: Any, tmp_path: Path) -> None:
     """One JSON of both, and the slower one is named."""
     path = tmp_path / "out.json"
     launch = "import sys; from kit.ranks import launch_ranks; sys.argv.pop(0); "

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ CLEAN = {k: v for k, v in os.environ.items() if k not in ("RANK", "SLURM_PROCID"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run(tmp_path: Path) -> Any:
     """Run a program of this text under the tool."""
 
     def start(text: str, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -69,7 +68,7 @@ line  __main__:8         pass
 """
 
 
-def test_lines_by_hand(run: Callable[..., Any]) -> None:
+def test_lines_by_hand(run: Any) -> None:
     """Each call with its caller and each line, in order; Python's own library is left out."""
     *lines, count = run(PROGRAM).stderr.splitlines()
     assert [strip(line) for line in lines] == LINES.splitlines()
@@ -80,9 +79,7 @@ def test_lines_by_hand(run: Callable[..., Any]) -> None:
     "ending",
     ["raise SystemExit(37)", "1 / 0", "import ctypes; ctypes.string_at(0)", "open('/none')"],
 )
-def test_program_ends_as_it_would_untraced(
-    run: Callable[..., Any], tmp_path: Path, ending: str
-) -> None:
+def test_program_ends_as_it_would_untraced(run: Any, tmp_path: Path, ending: str) -> None:
     """With its exit status, output, last line of the traceback and arguments, also after a
     segmentation fault."""
     text = f"import sys\nprint(sys.argv[1:], __name__, sys.path[0])\n{ending}\n"
@@ -94,7 +91,7 @@ def test_program_ends_as_it_would_untraced(
     assert next(tmp_path.glob("logs/trace.*")).read_text().splitlines()[-1].endswith(ending)
 
 
-def test_last_line_of_a_hang_is_kept(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_last_line_of_a_hang_is_kept(run: Any, tmp_path: Path) -> None:
     """Where the process is killed, the file ends with the line that hangs."""
     (tmp_path / "hang.py").write_text("import signal\nsignal.pause()\n")
     command = [sys.executable, str(PATH), "--log-dir", "hang", "--quiet", "hang.py"]
@@ -107,7 +104,7 @@ def test_last_line_of_a_hang_is_kept(run: Callable[..., Any], tmp_path: Path) ->
     assert next(tmp_path.glob("hang/*")).read_text().endswith("signal.pause()\n")
 
 
-def test_forks_and_threads_are_told_apart(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_forks_and_threads_are_told_apart(run: Any, tmp_path: Path) -> None:
     """A forked process has its own file; the lines of a thread have its number; ranks their own."""
     text = """\
 import os, threading

@@ -7,7 +7,6 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +98,7 @@ def test_a_hiccup_passes(module: Any) -> None:
     assert module.judge({**once, (2, 5): [3.0]}, 1.2).links == {}
 
 
-def test_simulation_as_a_program(
-    run_json: Callable[..., Any], tmp_path: Path, torch_trap: dict[str, str]
-) -> None:
+def test_simulation_as_a_program(run_json: Any, tmp_path: Path, torch_trap: dict[str, str]) -> None:
     """It needs no torch, names node, link and dead node, and draws the map."""
     plot = tmp_path / "map.svg"
     options = ["--slow-node", "3:2", "--slow-node", "9:dead", "--slow-link", "11-4:3"]
@@ -139,7 +136,7 @@ tool.start(tool.main)
 
 
 @pytest.mark.torch
-def test_faults_of_real_ranks_are_found(run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_faults_of_real_ranks_are_found(run_json: Any, tmp_path: Path) -> None:
     """Four ranks on this machine: every pair is measured, and the slow node and the dead link are
     named."""
     script = tmp_path / "broken.py"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def test_ratio_by_hand(module: Any) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_any_world_size_is_right(run_json: Callable[..., Any], ranks: int) -> None:
+def test_any_world_size_is_right(run_json: Any, ranks: int) -> None:
     """One rank alone and an odd number of them: both answers right at every payload."""
     options = ["--device", "cpu", "--ranks", str(ranks), "--payload", "8", "1000", "64KiB"]
     done = run_json(TOOL, *options, "--num-iterations", "8")
@@ -50,7 +49,7 @@ def test_any_world_size_is_right(run_json: Callable[..., Any], ranks: int) -> No
 
 
 @pytest.mark.torch
-def test_a_lost_flag_is_found(run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_lost_flag_is_found(run_json: Any, tmp_path: Path) -> None:
     """A wrong answer is counted on every rank, and ends with status 1."""
     script = tmp_path / "broken.py"
     script.write_text(BROKEN.format(folder=str(SCRIPTS / "network")))

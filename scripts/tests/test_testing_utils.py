@@ -113,7 +113,7 @@ def test_seeds_and_tensors() -> None:
         utils.torch_assert_equal(one, {"a": [torch.ones(2) + 1e-7]})
 
 
-def test_captures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_captures(capsys: Any) -> None:
     """What a terminal would show, repeated at the end; loggers below the one; all is restored."""
     with utils.CaptureStd() as both:
         print("10 %\r100 %\nleft\r")
@@ -151,7 +151,7 @@ def test_ports_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(utils.given_ports) >= 40
 
 
-def test_what_a_command_leaves_behind_is_ended(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_command_leaves_behind_is_ended(capsys: Any) -> None:
     """Also in a command within a command; its own end and words are kept. The demo checks that a
     timeout ends the tree."""
     with pytest.raises(utils.CommandTimedOut, match=r"'sleep 60' did not end within 0.1 s"):
@@ -227,7 +227,7 @@ def test_all(auto_remove_tmp_dir, unique_port, seeded, test_paths, run_subproces
     assert len(list(tmp_path.glob("test_*"))) == 1  # made with after=False
 
 
-def test_program(call_tool: Callable[..., Any]) -> None:
+def test_program(call_tool: Any) -> None:
     """A row per requirement, with the reason: versions are compared as pip does."""
     names = ["pytest>=7,<1000", "pytest<2", "no-such-package>=1"]
     out = call_tool("testing/testing_utils.py", "--packages", *names, "--programs", "sh").stdout

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -88,7 +87,7 @@ def test_ranks_under_torchrun_can_talk() -> None:
     ],
 )
 def test_a_fault_is_named(
-    run_json: Callable[..., Any], fault: str, verdicts: tuple[str, str], problem: str
+    run_json: Any, fault: str, verdicts: tuple[str, str], problem: str
 ) -> None:
     """A rank that is killed, hangs or is not there, and not the two that wait for it."""
     options = ["--device", "cpu", "--ranks", "3", "--timeout", "10s", "--inject", fault]
@@ -101,7 +100,7 @@ def test_a_fault_is_named(
 
 
 @pytest.mark.torch
-def test_a_rank_without_rank_0_ends(run_tool: Callable[..., Any], unique_port: int) -> None:
+def test_a_rank_without_rank_0_ends(run_tool: Any, unique_port: int) -> None:
     """It says which store it cannot reach."""
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unique_port), "WORLD_SIZE": "2"}
     environ = {**place, "RANK": "1", "LOCAL_RANK": "0"}

@@ -35,7 +35,7 @@ def make_chain(torch: Any, scale: float, dtype: Any) -> Any:
     return torch.nn.Sequential(collections.OrderedDict(first=first, second=second))
 
 
-def test_report_by_hand(module: Any, torch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_by_hand(module: Any, torch: Any, capsys: Any) -> None:
     """[1, -3] times 2e4 is 6e4; times 2 is above 65504. The report shows each number."""
     model = make_chain(torch, 2e4, torch.float16)
     module.DebugUnderflowOverflow(model)
@@ -58,9 +58,7 @@ def test_report_by_hand(module: Any, torch: Any, capsys: pytest.CaptureFixture[s
     )
 
 
-def test_tensors_inside_values_are_found(
-    module: Any, torch: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tensors_inside_values_are_found(module: Any, torch: Any, capsys: Any) -> None:
     """In dicts and lists and of float8; what has no numbers is passed over."""
     small = torch.tensor([1.0, math.nan]).to(torch.float8_e5m2)
     value = {"mask": torch.ones(2, dtype=torch.bool), "a": [torch.empty(0), small]}
