@@ -175,19 +175,25 @@ def read_json() -> Callable[[Path], Any]:
     return lambda path: json.loads(path.read_text(encoding="utf-8"))
 
 
-@pytest.fixture
-def run_json(
-    run_tool: Callable[..., Completed], read_json: Callable[[Path], Any], tmp_path: Path
-) -> Callable[..., Any]:
-    """Run a tool as a reader does, and have it write JSON, which is the result's `document`."""
+def add_json(run: Callable[..., Any], path: Path) -> Callable[..., Any]:
+    """Have a tool write JSON, which is the result's `document`."""
 
-    def run(tool: Path | str, *arguments: str, **options: Any) -> Any:
-        path = tmp_path / "out.json"
-        done: Any = run_tool(tool, *arguments, "--json", str(path), **options)
-        done.document = read_json(path) if path.exists() else None
+    def run_json(tool: Path | str, *arguments: str, **options: Any) -> Any:
+        done = run(tool, *arguments, "--json", str(path), **options)
+        done.document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
         return done
 
-    return run
+    return run_json
+
+
+@pytest.fixture
+def run_json(run_tool: Callable[..., Completed], tmp_path: Path) -> Callable[..., Any]:
+    return add_json(run_tool, tmp_path / "out.json")
+
+
+@pytest.fixture
+def call_json(call_tool: Callable[..., Completed], tmp_path: Path) -> Callable[..., Any]:
+    return add_json(call_tool, tmp_path / "out.json")
 
 
 @pytest.fixture

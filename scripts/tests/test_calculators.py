@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -203,12 +202,11 @@ def test_memory_is_compared_with_the_accelerator(call_tool: Any) -> None:
     ]
 
 
-def test_the_answer_says_where_inputs_come_from(call_tool: Any, tmp_path: Path) -> None:
+def test_the_answer_says_where_inputs_come_from(call_json: Any) -> None:
     """One line for the defaults; GPU-hours with commas; several values are columns; the JSON has
     base units."""
-    path = tmp_path / "out.json"
     arguments = ["--model", "llama-3-70b", "--gpu", "h100", "--gpus", "256", "512"]
-    done = call_tool(TOOL, "run", *arguments, "--tokens", "1T", "--json", str(path))
+    done = call_json(TOOL, "run", *arguments, "--tokens", "1T")
     assert done.returncode == 0, done.stderr
     lines = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines()]
     assert lines[0][1:4] == ["Time and cost of a run", "devices 256", "devices 512"]
@@ -217,10 +215,9 @@ def test_the_answer_says_where_inputs_come_from(call_tool: Any, tmp_path: Path) 
     assert first.startswith("defaults used: mfu 0.4, useful_share 0.96, device_hour_price 2.88")
     assert first.endswith("sequence 8,192, causal no")
     assert second.startswith("source: ")
-    document = json.loads(path.read_text(encoding="utf-8"))
-    assert [row["devices"] for row in document["results"]] == [256, 512]
-    assert document["results"][0]["peak"] == 989e12
-    assert document["units"]["run_seconds"] == "s"
+    assert [row["devices"] for row in done.document["results"]] == [256, 512]
+    assert done.document["results"][0]["peak"] == 989e12
+    assert done.document["units"]["run_seconds"] == "s"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -80,13 +79,12 @@ def test_a_bottleneck_makes_steps_two_percent_longer(
 
 
 @pytest.mark.torch
-def test_a_batch_costs_what_its_items_cost(call_tool: Any, tmp_path: Path) -> None:
+def test_a_batch_costs_what_its_items_cost(call_json: Any) -> None:
     """8 items of 5 ms of CPU time take at least 40 ms without workers."""
-    path = tmp_path / "out.json"
     arguments = ["--num-workers", "0", "1", "--item-cost-ms", "5", "--batch-size", "8"]
-    done = call_tool(TOOL, *QUICK, *arguments, "--json", str(path))
+    done = call_json(TOOL, *QUICK, *arguments)
     assert done.returncode == 0, done.stderr
-    none, one = json.loads(path.read_text())["results"]
+    none, one = done.document["results"]
     assert none["step_seconds_min"] >= 0.04
     assert none["answer_ok"] is one["answer_ok"] is True
 

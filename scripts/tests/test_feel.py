@@ -26,23 +26,17 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_an_installed_package_is_imported_in_both_places(
-    run_tool: Any,
-    read_json: Any,
-    places: tuple[Path, Path],
-    tmp_path: Path,
+    run_json: Any, places: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """A row per place and state of the caches; nothing is left in either place."""
-    out = tmp_path / "out.json"
-    options = ("--tasks", "import", "--num-iterations", "2", "--module", "email", "--json", out)
-    done = run_tool(TOOL, places[0], "--beside", places[1], *options)
+    options = ("--tasks", "import", "--num-iterations", "2", "--module", "email")
+    done = run_json(TOOL, places[0], "--beside", places[1], *options)
     assert done.returncode == 0, done.stderr
     assert [*places[0].iterdir(), *places[1].iterdir()] == []
     verdicts = {"path": "one file system", "beside": "reference"}
-    found = [(row["cache"], row["place"], row["verdict"]) for row in read_json(out)["results"]]
-    assert sorted(found) == sorted(
-        (cache, *place) for cache in ("warm", "cold pages") for place in verdicts.items()
-    )
-    assert str(tmp_path) not in out.read_text()
+    found = {(row["cache"], row["place"], row["verdict"]) for row in done.document["results"]}
+    assert found == {(cache, *one) for cache in ("warm", "cold pages") for one in verdicts.items()}
+    assert str(tmp_path) not in str(done.document)
 
 
 @pytest.mark.parametrize(

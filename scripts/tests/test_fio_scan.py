@@ -84,16 +84,16 @@ def test_missing_fio_is_one_line(run_tool: Any, tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.needs("fio")
-def test_numbers_are_those_of_fio(run_tool: Any, read_json: Any, tmp_path: Path) -> None:
+def test_numbers_are_those_of_fio(run_json: Any, tmp_path: Path) -> None:
     """Bandwidth, IOPS and latencies of a row are those in the JSON that --keep keeps, in a
     directory that it makes."""
-    keep, path = tmp_path / "a" / "keep", tmp_path / "out.json"
+    keep = tmp_path / "a" / "keep"
     (tmp_path / "place").mkdir()
     loads = ("--patterns", "randread", "write", "--file-sizes", "256k", "--block-sizes", "16k")
-    options = (*loads, *QUICK, "--repeats", "1", "--keep", str(keep), "--json", str(path))
-    done = run_tool(TOOL, str(tmp_path / "place"), *options)
+    options = (*loads, *QUICK, "--repeats", "1", "--keep", str(keep))
+    done = run_json(TOOL, str(tmp_path / "place"), *options)
     assert done.returncode == 0, done.stderr
-    for row in read_json(path)["results"]:
+    for row in done.document["results"]:
         kept = keep / f"{row['pattern']}-256KiB-16KiB-2x4.run1.json"
         written = json.loads(kept.read_text(encoding="utf-8"))
         parts = [job[row["pattern"].removeprefix("rand")] for job in written["jobs"]]

@@ -123,20 +123,17 @@ def test_saved_texts_of_many_nodes(module: Any, run_json: Any, tmp_path: Path) -
     LID, two readings: one table, problems, and JSON."""
     texts = [print_ibstat(module, HEALTHY, first=first) for first in (0, 1)]
     labelled = zip(*(text.splitlines() for text in texts), strict=True)
-    readings = [
-        "".join(module.DEMO_COUNTERS.format(20 + i, n) for i, n in enumerate(counts))
-        for counts in ((0, 0), (2, 0))
-    ]
+    counters = module.DEMO_COUNTERS
     files = {
         "all.txt": "".join(f"node1: {a}\nnode2: {b}\n" for a, b in labelled),
         "last.txt": print_ibstat(module, HEALTHY, ("LinkUp", "Polling"), first=2),
-        "before.txt": readings[0],
-        "after.txt": readings[1],
+        "before.txt": counters.format(20, 0) + counters.format(21, 0),
+        "after.txt": counters.format(20, 2) + counters.format(21, 0),
     }
     write_file_tree(tmp_path, files)
     ibstat = ("--ibstat", "all.txt", "other=last.txt")
-    counters = ("--perfquery", "before.txt", "--later", "after.txt")
-    done = run_json(TOOL, *ibstat, *counters, cwd=tmp_path)
+    options = ("--perfquery", "before.txt", "--later", "after.txt")
+    done = run_json(TOOL, *ibstat, *options, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "problem: node1 mlx5_0/1: errors growing: SymbolErrorCounter 2" in done.stderr
     assert "problem: other mlx5_1/1: down: physical state Polling" in done.stderr

@@ -124,15 +124,16 @@ def test_run_of_each_dtype(module: Any, dtype: str, read_json: Any, tmp_path: Pa
 
 
 @pytest.mark.torch
-def test_a_budget_ends_an_adaptive_search(module: Any, read_json: Any, tmp_path: Path) -> None:
+def test_a_budget_ends_an_adaptive_search(call_json: Any, tmp_path: Path) -> None:
     """Of 27,000 shapes those seen are kept, the most promising in full, and drawn."""
     pytest.importorskip("matplotlib")
-    path, plot = tmp_path / "out.json", tmp_path / "map.png"
+    plot = tmp_path / "map.png"
     ranges = [text for name in "mnk" for text in (f"--{name}-range", "0", "248", "8")]
     more = ["--device", "cpu", "--budget", "3s", "--num-iterations", "4", "--plot", str(plot)]
     few = ["--num-warmup-iterations", "0", "--accelerator-warmup-seconds", "0"]
-    assert module.main([*ranges, *more, *few, "--json", str(path)]) == 0
-    document = read_json(path)
+    done = call_json("compute/mamf_finder.py", *ranges, *more, *few)
+    assert done.returncode == 0
+    document = done.document
     assert document["details"]["search"] == {"kind": "adaptive", "grid_shapes": 27_000}
     assert any("of 27000 shapes seen" in note for note in document["caveats"])
     assert {row["stopped_early"] for row in document["results"]} == {True, False}
