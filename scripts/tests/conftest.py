@@ -1,4 +1,4 @@
-"""What the tests of the companion tools share: finding them, loading them, running them."""
+"""What the tests of the companion tools share: loading them, running them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,6 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 Completed = subprocess.CompletedProcess[str]
 
 
-def find_tools() -> list[Path]:
-    """Every companion tool: each Python file under scripts/ but for the kit, tests and examples."""
-    others = {"kit", "tests", "launchers"}
-    found = (p for p in SCRIPTS.rglob("*.py") if not others & set(p.relative_to(SCRIPTS).parts))
-    return sorted(found)
-
-
 def heed_signals() -> None:
     """Have signals heeded that tests send. A shell that starts pytest in the background, or by
     nohup, has it ignore some, and what it starts as well."""
@@ -46,20 +39,6 @@ def heed_signals() -> None:
 
 def pytest_configure() -> None:
     heed_signals()
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `tool` runs once for each tool, so that a new one is never forgotten."""
-    if "tool" in metafunc.fixturenames:
-        tools = find_tools()
-        names = [tool.relative_to(SCRIPTS).as_posix() for tool in tools]
-        metafunc.parametrize("tool", tools, ids=names)
-
-
-@pytest.fixture(scope="session")
-def tools() -> list[Path]:
-    """Every companion tool."""
-    return find_tools()
 
 
 @pytest.fixture(scope="session")

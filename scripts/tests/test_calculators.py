@@ -126,10 +126,7 @@ WORKED = [
      {"run_flop": FLOP * 1e12, "gpu_hours": FLOP * 1e12 / (989e12 * 0.5) / 3600}),
     # Of experts, those that a token uses. Without attention it is 6 N; what is given wins.
     ("run", {"model": "deepseek-v3"}, {"run_flop": 6 * 37e9 * 1e12}),
-    ("run", {"parameters": 70e9}, {"run_flop": 6 * 70e9 * 1e12}),
     ("run", {"model": "llama-3-70b", "model_flop": 1e9}, {"run_flop": 1e21}),
-    ("decode", {"model": "llama-3-8b", "gpu": "h100", "batch": 1, "context": 0},
-     {"decode_seconds": 2 * 8_030_261_248 / 3.35e12}),
     # 256 GPUs with 8 ranks per model are 32 data-parallel ranks.
     ("memory", {"parameters": 70e9, "zero_stage": 3, "model_ranks": 8, "gpus": 256},
      {"rank_bytes": 16 * 70e9 / 256}),

@@ -20,10 +20,20 @@ from demo_runs import read_constants, write_bundle
 from ruamel.yaml import YAML
 
 SCRIPTS = Path(__file__).resolve().parent.parent
+NO_TOOLS = {"kit", "tests", "launchers"}
+TOOLS = sorted(
+    path for path in SCRIPTS.rglob("*.py") if not NO_TOOLS & {*path.relative_to(SCRIPTS).parts}
+)
 ENTRIES = YAML(typ="safe").load((SCRIPTS.parent / "chapters.yaml").read_text())["tools"]
 METADATA = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
 TIMING = ("device", "ranks", "stats", "timing")
 """Kit modules that decide what a number means."""
+
+
+@pytest.fixture(params=TOOLS, ids=lambda tool: tool.relative_to(SCRIPTS).as_posix())
+def tool(request: pytest.FixtureRequest) -> Any:
+    """Each companion tool, so that a new one is never forgotten."""
+    return request.param
 
 
 def leaves_records(tool: Path) -> bool:
@@ -139,12 +149,12 @@ def test_a_signal_keeps_what_was_measured(read_json: Any, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_changed_measuring_code_is_confirmed(tools: list[Path]) -> None:
+def test_changed_measuring_code_is_confirmed() -> None:
     """methods.txt pins METHOD and the code of each tool that measures. Who changes the code either
     raises METHOD, or confirms that numbers stay comparable by writing the new line."""
     kit = {f"kit.{name}": (SCRIPTS / f"kit/{name}.py").read_bytes() for name in TIMING}
     lines = []
-    for tool in tools:
+    for tool in TOOLS:
         method = read_constants(tool).get("METHOD")
         if method is None:
             continue
@@ -161,10 +171,10 @@ def test_changed_measuring_code_is_confirmed(tools: list[Path]) -> None:
     assert not gone, "\n".join([f"remove from {path.name}:", *gone])
 
 
-def test_tools_stay_small(tools: list[Path]) -> None:
+def test_tools_stay_small() -> None:
     """A tool can be read in a sitting, half of them in a few minutes, and tools and kit do not
     grow: lower this when you cut. The goal is 16,000 lines."""
-    sizes = {path.stem: len(path.read_text().splitlines()) for path in tools}
+    sizes = {path.stem: len(path.read_text().splitlines()) for path in TOOLS}
     kit = sum(len(path.read_text().splitlines()) for path in SCRIPTS.glob("kit/*.py"))
     assert {n: s for n, s in sizes.items() if s > (1200 if n == "calculators" else 900)} == {}
     assert sum(size < 300 for size in sizes.values()) >= len(sizes) / 2
