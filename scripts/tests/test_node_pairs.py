@@ -120,17 +120,23 @@ import node_pairs as tool
 import torch.distributed as dist
 measure, reduce = tool.Node.measure_pair, dist.all_reduce
 
-def damage(node, pair, call):
-    def all_reduce(tensor):
-        if pair == (0, 1):
+class Gloo(dist.ProcessGroupGloo):
+    def __init__(self, store, rank, size, **options):
+        if playing == (0, 1) and size == 2:
             raise RuntimeError("no route to host")
-        time.sleep(0.2 if os.environ["RANK"] == "2" else 0)
-        reduce(tensor)
+        super().__init__(store, rank, size, **options)
 
-    dist.all_reduce = all_reduce
+def all_reduce(tensor):
+    time.sleep(0.2 if os.environ["RANK"] == "2" else 0)
+    reduce(tensor)
+
+def measure_pair(node, pair, call):
+    global playing
+    playing = pair
     return measure(node, pair, call)
 
-tool.Node.measure_pair = damage
+dist.all_reduce, dist.distributed_c10d.ProcessGroupGloo = all_reduce, Gloo
+tool.Node.measure_pair = measure_pair
 tool.start(tool.main)
 """
 
