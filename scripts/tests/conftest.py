@@ -176,6 +176,20 @@ def call_json(call_tool: Callable[..., Completed], tmp_path: Path) -> Callable[.
 
 
 @pytest.fixture
+def run_broken(run_json: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Run a tool of network/ on CPUs, after code that breaks `dist` or the `tool`."""
+
+    def run(name: str, code: str, *options: str) -> Any:
+        begin = f"import os, sys, time\nsys.path.insert(0, {str(SCRIPTS / 'network')!r})\n"
+        imports = f"import torch.distributed as dist\nimport {name} as tool\n"
+        script = tmp_path / "broken.py"
+        script.write_text(f"{begin}{imports}{code}\ntool.start(tool.main)\n")
+        return run_json(script, "--device", "cpu", *options)
+
+    return run
+
+
+@pytest.fixture
 def torch_trap(tmp_path: Path) -> dict[str, str]:
     """An environment in which `import torch` fails loudly."""
     package = tmp_path / "trap" / "torch"

@@ -14,10 +14,6 @@ TOOL = "network/all_reduce_bench.py"
 
 # The tool on a network that changes one element on rank 1.
 BROKEN = """
-import os, sys
-sys.path[:0] = [{folder!r}]
-import all_reduce_bench as tool
-import torch.distributed as dist
 reduce = dist.all_reduce
 
 def damage(tensor, *options, async_op=False):
@@ -28,7 +24,6 @@ def damage(tensor, *options, async_op=False):
     return work
 
 dist.all_reduce = damage
-tool.start(tool.main)
 """
 
 
@@ -105,11 +100,9 @@ def test_every_collective_under_torchrun(tmp_path: Path, read_json: Any) -> None
 
 
 @pytest.mark.torch
-def test_a_wrong_element_is_found(run_json: Any, tmp_path: Path) -> None:
+def test_a_wrong_element_is_found(run_broken: Any) -> None:
     """One element on one rank marks the row, is counted, and ends with status 1."""
-    script = tmp_path / "broken.py"
-    script.write_text(BROKEN.format(folder=str(SCRIPTS / "network")))
-    done = run_json(script, "--device", "cpu", "--max-size", "32KiB")
+    done = run_broken("all_reduce_bench", BROKEN, "--max-size", "32KiB")
     assert done.returncode == 1, done.stderr
     assert "WRONG ANSWERS (all_reduce 32 KiB)" in done.stderr
     row = done.document["results"][0]

@@ -114,10 +114,6 @@ def test_simulation_as_a_program(run_json: Any, tmp_path: Path, torch_trap: dict
 
 # The tool on a network in which node 2 is slow and nodes 0 and 1 cannot reach each other.
 BROKEN = """
-import os, sys, time
-sys.path[:0] = [{folder!r}]
-import node_pairs as tool
-import torch.distributed as dist
 measure, reduce = tool.Node.measure_pair, dist.all_reduce
 
 class Gloo(dist.ProcessGroupGloo):
@@ -137,18 +133,15 @@ def measure_pair(node, pair, call):
 
 dist.all_reduce, dist.distributed_c10d.ProcessGroupGloo = all_reduce, Gloo
 tool.Node.measure_pair = measure_pair
-tool.start(tool.main)
 """
 
 
 @pytest.mark.torch
-def test_faults_of_real_ranks_are_found(run_json: Any, tmp_path: Path) -> None:
+def test_faults_of_real_ranks_are_found(run_broken: Any) -> None:
     """Four ranks on this machine: every pair is measured, and the slow node and the dead link are
     named."""
-    script = tmp_path / "broken.py"
-    script.write_text(BROKEN.format(folder=str(SCRIPTS / "network")))
-    options = ["--device", "cpu", "--ranks", "4", "--num-iterations", "2", "--repeats", "2"]
-    done = run_json(script, *options)
+    options = ["--ranks", "4", "--num-iterations", "2", "--repeats", "2"]
+    done = run_broken("node_pairs", BROKEN, *options)
     assert done.returncode == 1, done.stderr
     details = done.document["details"]
     names = ("slow_nodes", "slow_links", "slow_unclear")
