@@ -1,14 +1,14 @@
 # ruff: noqa: E402, E731, F811, F821, SIM115
-"""What the blocks of the book need before they run, and what must hold after them.
+"""Set up what a block of the book needs, run it, and check the result.
 
-Each cell begins with a line `# %%` that has its chapter and what it needs: `nightly`, or a thing
-of needs.py. test_book_blocks.py runs it after the code above the first cell, in a process and an
-empty folder of its own. Blocks are named by their beginnings, as chapter_blocks.py names them:
+Each cell starts with a line `# %%` with its chapter and what it needs: `nightly`, or a thing of
+needs.py. test_book_blocks.py runs each cell in its own process and an empty folder, after the code
+above the first cell. A block is named by how it begins, see chapter_blocks.py:
 
-    snippet("...")   runs a Python block there; its other arguments are imports that the chapter
-                     takes for granted
-    text("...")      is the code of a Python block, block("...") that of a bash block
-    shell("...")     runs a bash block and is what it printed
+    snippet("...")   runs a Python block; the other arguments are imports that the chapter takes
+                     for granted
+    text("...")      returns the code of a Python block, block("...") that of a bash block
+    shell("...")     runs a bash block and returns its output
 """
 
 import contextlib
@@ -43,13 +43,13 @@ os.environ["PYTHONPATH"] = os.pathsep.join(TOOLS)
 
 
 def show(output):
-    """The output, which is shown where the cell fails."""
+    """Return the output, and print it where a failing cell shows it."""
     sys.stderr.write(output)
     return output
 
 
 def printed():
-    """What was printed since the last call."""
+    """Return what was printed since the last call."""
     sys.stdout.flush()
     return show(OUTPUT.read())
 
@@ -80,7 +80,7 @@ def torchrun(ranks, *command, stdin=""):
 
 
 def init_one_rank():
-    """A gloo process group that has this process alone."""
+    """Make a gloo process group of this process alone."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 
 

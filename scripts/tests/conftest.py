@@ -29,8 +29,8 @@ Completed = subprocess.CompletedProcess[str]
 
 
 def heed_signals() -> None:
-    """Have signals heeded that tests send. A shell that starts pytest in the background, or by
-    nohup, has it ignore some, and what it starts as well."""
+    """Undo the ignoring of signals: pytest inherits it, and passes it on, if a shell starts it in
+    the background or with nohup."""
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     for number, handler in usual.items():
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -100,8 +100,8 @@ def run_tool() -> Callable[..., Completed]:
 def call_tool(
     load_tool: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Completed]:
-    """Run a tool within this process, which saves the start of another one and its import of
-    torch; else as run_tool does. What the tool changes of the process is put back."""
+    """Run a tool like run_tool, but in this process: nothing has to start or to import torch. What
+    the tool changes in the process is restored."""
 
     def call(tool: str, *arguments: str, environ: dict[str, str] | None = None) -> Completed:
         module, torch = load_tool(tool), sys.modules.get("torch")
@@ -130,7 +130,7 @@ def call_tool(
 
 @pytest.fixture
 def mount_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Mounts a file system in memory; skips where this machine lets nobody mount."""
+    """Mount a file system in memory; skip if mounting is not allowed here."""
     from needs import need  # a plugin, which pytest imports itself
 
     need("root")
@@ -155,7 +155,7 @@ def read_json() -> Callable[[Path], Any]:
 
 
 def add_json(run: Callable[..., Any], path: Path) -> Callable[..., Any]:
-    """Have a tool write JSON, which is the result's `document`."""
+    """Have a tool write JSON too, and read it into the result's `document`."""
 
     def run_json(tool: Path | str, *arguments: str, **options: Any) -> Any:
         done = run(tool, *arguments, "--json", str(path), **options)

@@ -1,13 +1,11 @@
 # ruff: noqa: F821
-"""The multi-node commands of the book on a real Slurm of two nodes, as far as Slurm can tell of the
-size that the book has.
+"""Run the multi-node commands of the book on a real Slurm with two nodes.
 
-These are cells as in book_cells.py, in the folder of a user of the cluster: `login`, as in
-slurm_user.py.
+The cells work as in book_cells.py. `login` is a user of the cluster, see slurm_user.py.
 
-    text("...")         is the code of a Python block
-    block("...", job)   is that of a bash block, made smaller as test_book_blocks.py says, with the
-                        number of this job for JOBID
+    text("...")         returns the code of a Python block
+    block("...", job)   returns that of a bash block, scaled down by SMALLER in test_book_blocks.py,
+                        with this job number for JOBID
 """
 
 import json

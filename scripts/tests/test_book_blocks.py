@@ -1,14 +1,15 @@
-"""Every block of code in the book: Python and commands run as they are printed, as far as a CPU can
-do that within seconds; all others are parsed.
+"""Every block of code in the book. Python and commands run as printed if a CPU can do that within
+seconds; the rest is parsed.
 
-The classes of book_blocks.csv, which lists the commands:
+book_blocks.csv lists the commands by class:
 
-run     executed here as it is
+run     run as printed
 slow    the same, in the nightly tests: it imports torch or takes longer
-cell    executed by a cell of book_cells.py, or of slurm_cells.py, which gives it what it needs
-parsed  read by `bash -n`, and the options of companion tools by `bindery check`; not executed: it
-        changes the machine, takes long, or drives something that is not here
-gpu     the same: it needs a GPU, or the network or storage of a cluster
+cell    run by a cell of book_cells.py or slurm_cells.py, which sets up what it needs
+parsed  not run, because it changes the machine, takes long, drives something that is not here, or
+        only calls a companion tool that has its own tests; read by `bash -n`, and its options by
+        `bindery check`
+gpu     the same, because it needs a GPU, or a cluster's network or storage
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ SMALLER = {
     # payloads
     r"--max_size \d+GiB": "--max_size 64KiB",
 }
-"""What is replaced in a block on the cluster. Without GPUs the tools and train.py take the CPU and
-gloo by themselves."""
+"""Replacements in a block on the cluster. Without GPUs the tools and train.py use the CPU and gloo
+anyway."""
 
 
 def list_commands() -> list[Block]:
@@ -110,7 +111,7 @@ LANGUAGES = {"snippet": "python", "text": "python", "shell": "bash", "block": "b
 
 
 def list_blocks(title: str, code: str) -> list[tuple[ast.Call, str, Block]]:
-    """The blocks that a cell names: each call with the beginning of the block."""
+    """The blocks of a cell: the call that names it, how the block begins, and the block."""
     calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
     found = []
     for call in calls:
@@ -121,8 +122,8 @@ def list_blocks(title: str, code: str) -> list[tuple[ast.Call, str, Block]]:
 
 
 def write_cell(path: Path, head: str, cell: tuple[str, str], changes: Mapping[str, str]) -> None:
-    """Write a cell as a program, with its blocks. Changed in a block are only the GPU, to the CPU,
-    unless it asks whether there is one, and what `changes` says. A name that a snippet reads is
+    """Write a cell as a program, with its blocks. Blocks are changed only by `changes`, and from
+    GPU to CPU unless they ask whether there is a GPU. A name that a snippet reads has to be
     bound in the cell: the imports of the head do not count."""
     blocks = {}
     bound, read = list_names(cell[1], bound=True) | {*dir(builtins)}, set()
@@ -141,7 +142,7 @@ def write_cell(path: Path, head: str, cell: tuple[str, str], changes: Mapping[st
 
 
 def list_names(code: str, *, bound: bool) -> set[str]:
-    """The names that code binds anywhere, or those that it reads."""
+    """The names that code binds anywhere, or the names that it reads."""
     names = set()
     for node in ast.walk(ast.parse(code)):
         match node:
@@ -158,7 +159,7 @@ def list_names(code: str, *, bound: bool) -> set[str]:
 
 @pytest.fixture(scope="session")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What starts a process for each cell: it has imported torch, and done nothing else."""
+    """Start a process per cell that has imported torch and done nothing else."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
     with pytest.MonkeyPatch.context() as patch:
@@ -181,7 +182,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def each_of(cells: list[tuple[str, str]]) -> pytest.MarkDecorator:
-    """Run a test for each cell, under the name of its first block."""
+    """Run a test once per cell, under the name of its first block."""
     name = re.compile(r"\b(?:snippet|text|shell|block)\((\"+|'+)(.*?)\1")
     parameters = [
         pytest.param(
@@ -199,7 +200,7 @@ def each_of(cells: list[tuple[str, str]]) -> pytest.MarkDecorator:
 def test_cells_run(
     cell: tuple[str, str], tmp_path: Path, processes: Any, request: pytest.FixtureRequest
 ) -> None:
-    """Each in a process of its own, with the folders of a cluster in its own folder."""
+    """Each in its own process, with the folders of a cluster below its own folder."""
     things = cell[0].split()[1:]
     need("python:torch", *(thing for thing in things if thing != "nightly"))
     if "python:transformers" in things:
@@ -260,8 +261,8 @@ def test_bash_reads_every_block() -> None:
 
 
 def test_every_command_is_in_the_list() -> None:
-    """One row for each block, in the order of the book; no row for a block that is gone. What is
-    new is `parsed` until somebody says otherwise."""
+    """One row per block, in the order of the book. A new block is `parsed` until you change its
+    class."""
     kinds = read_list()
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

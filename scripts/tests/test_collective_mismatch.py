@@ -17,7 +17,7 @@ Ring = list[dict[str, Any]]
 
 
 def make_ring(*calls: str, done: int = 1) -> Ring:
-    """The entries of calls like `all_reduce 4`, of which so many are completed."""
+    """The entries of calls like `all_reduce 4`; the first `done` of them are completed."""
     return [
         {
             "process_group": ("0", "default_pg"),

@@ -91,7 +91,7 @@ def test_cpu_topology(module: Any, tmp_path: Path) -> None:
 
 
 def test_virtual_machines_are_told_from_real_ones(module: Any, tmp_path: Path) -> None:
-    """A guest is named by what runs it; a cloud's real machine is none."""
+    """A guest is named by what runs it; a cloud's bare-metal machine is not a guest."""
     write_file_tree(tmp_path / "sys/class/dmi/id", {"sys_vendor": "QEMU"})
     assert module.find_virtualisation("flags : fpu hypervisor lm", tmp_path) == "kvm"
     assert module.find_virtualisation("Features : fp asimd", tmp_path) is None

@@ -150,8 +150,8 @@ def test_a_signal_keeps_what_was_measured(read_json: Any, tmp_path: Path) -> Non
 
 
 def test_changed_measuring_code_is_confirmed() -> None:
-    """methods.txt pins METHOD and the code of each tool that measures. Who changes the code either
-    raises METHOD, or confirms that numbers stay comparable by writing the new line."""
+    """methods.txt pins METHOD and the code of each tool that measures. If you change the code,
+    raise METHOD, or confirm that numbers stay comparable by writing the new line."""
     kit = {f"kit.{name}": (SCRIPTS / f"kit/{name}.py").read_bytes() for name in TIMING}
     lines = []
     for tool in TOOLS:
@@ -182,7 +182,7 @@ def test_tools_stay_small() -> None:
 
 
 def test_catalogue_lists_every_tool() -> None:
-    """One row for each tool and batch script, linked by its path; every link leads somewhere."""
+    """One row per tool and batch script, linked by its path; every link leads somewhere."""
     text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
     tools = {
         path.relative_to(SCRIPTS).as_posix()

@@ -9,7 +9,7 @@ import pytest
 from testing_utils import write_file_tree
 
 TOOL = "network/ib_report.py"
-UNREAD = "errors not read"  # the verdict of a good port of which no error counter was read
+UNREAD = "errors not read"  # the verdict of a good port whose error counters were not read
 
 IBV_DEVINFO = """\
 hca_id:\tmlx5_0

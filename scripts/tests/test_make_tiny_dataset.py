@@ -30,7 +30,7 @@ def read_dataset(module: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path
 
 @pytest.fixture
 def odd_source(module: Any, tmp_path: Path) -> Path:
-    """A saved dataset with columns of many kinds, holes, and a JPEG that lies in another file."""
+    """A saved dataset with columns of many kinds, holes, and a JPEG that is in another file."""
     datasets = pytest.importorskip("datasets")
     image = pytest.importorskip("PIL.Image")
     outside = tmp_path / "outside.jpg"

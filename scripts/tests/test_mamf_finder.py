@@ -50,7 +50,7 @@ def test_verdicts(module: Any, seconds: list[float], changes: Any, verdict: str)
 
 
 def test_devices_are_compared_over_common_shapes(module: Any) -> None:
-    """Rates 10, 9 and 10: cuda:1 is 10 % below the median device, whatever it did besides."""
+    """Rates 10, 9 and 10: cuda:1 is 10 % below the median device, whatever else it did."""
     rows = [
         make_row(module, [12 / rate] * 4, device=device, m=m)
         for device, rate in (("cuda:0", 10.0), ("cuda:1", 9.0), ("cuda:2", 10.0))

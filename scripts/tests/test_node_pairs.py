@@ -23,7 +23,7 @@ REPEATS = 5
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 120))
 def test_every_pair_meets_once(module: Any, nodes: int) -> None:
-    """For any number of nodes; nobody plays twice in a round, one rests where it is odd."""
+    """For any number of nodes; no node plays twice in a round, and one rests if it is odd."""
     met: Counter[tuple[int, int]] = Counter()
     for number in module.order_rounds(nodes, None, 3):
         playing = module.make_round(nodes, number)

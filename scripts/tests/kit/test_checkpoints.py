@@ -50,7 +50,7 @@ def test_a_file_that_wants_to_run_code_is_refused(tmp_path: Path, form: str) -> 
 
 
 def test_a_planted_difference_is_found() -> None:
-    """A value, a type, a tie, a key, a number; a NaN in the same place is none."""
+    """A value, a type, a tie, a key, a number; a NaN in the same place is not a difference."""
     weight = torch.tensor([1.0, 2.0])
     good = {"a": weight, "b": weight, "c": [1, math.nan]}
 
