@@ -118,6 +118,19 @@ def test_a_number_names_its_origins(
     assert cell.xpath("ancestor::table")[0].xpath(".//sup | .//*[@class='origin']") == []
 
 
+def test_a_result_that_is_the_same_everywhere_is_derived(
+    fill_book: Filler, open_page: Callable[..., Any]
+) -> None:
+    """A tool whose output is exact has measured nothing, on no machine."""
+    config = FILES["chapters.yaml"].replace("timer.py", "timer.py\n    output: exact")
+    article = open_page("index.html", fill_book({"chapters.yaml": config}))
+    cell = find_cells(article)["0.50"]
+    assert cell.get("data-number") == "derived"
+    assert read_notes(article, cell)[0].startswith(
+        "Computed with timer 0.1.0, method 1, 2026-11-20, 1 caveat, record R1."
+    )
+
+
 def test_a_number_in_a_sentence_has_a_note(open_page: Callable[..., Any]) -> None:
     """The element of a value names its note; inside a link too."""
     article = open_page("index.html")
