@@ -31,7 +31,6 @@ class Gpu(NamedTuple):
     address: str
     uuid: str
     node: int | None
-    cpus: Cpus
     source: str
 
 
@@ -70,7 +69,7 @@ def find_gpus(root: Path = Path("/")) -> list[Gpu]:
 
 def _make_gpu(number: int, vendor: str, address: str, uuid: str, source: str, root: Path) -> Gpu:
     place = locate_pci(address, root)
-    return Gpu(number, vendor, place.address, uuid, place.node, place.cpus, source)
+    return Gpu(number, vendor, place.address, uuid, place.node, source)
 
 
 def _read_nvidia_driver(root: Path) -> list[Gpu]:
@@ -153,9 +152,7 @@ def find_near(topology: Topology, gpus: Sequence[Gpu], rank: int, ranks: int) ->
         return Near(gpu, by_number[gpu.node], gpu.source)
     if len(topology.nodes) == 1:
         return Near(gpu, topology.cpus, "only node")
-    # A bus without a node lists all CPUs as its own, which says nothing.
-    near = gpu.cpus & topology.cpus
-    return Near(gpu, near if near != topology.cpus else frozenset(), gpu.source)
+    return Near(gpu, frozenset(), gpu.source)
 
 
 def plan_bindings(

@@ -93,10 +93,10 @@ def read_task(environ: Mapping[str, str] = os.environ) -> Task | None:
 
 
 def call_slurm(*command: str) -> str:
-    """The output of a command of Slurm, with times in seconds since 1970. Raises OSError where
-    Slurm does not answer, and UsageError where there is no such command."""
+    """The output of a Slurm command. Raises OSError where Slurm does not answer, and UsageError
+    where the command is missing."""
     environ = {name: value for name, value in os.environ.items() if name[:7] != "SQUEUE_"}
-    environ |= {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+    environ["LC_ALL"] = "C"
     try:
         done = subprocess.run(command, capture_output=True, check=False, env=environ, text=True,
                               errors="replace", timeout=ASK_SECONDS)  # fmt: skip

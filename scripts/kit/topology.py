@@ -46,11 +46,10 @@ class Topology(NamedTuple):
 
 
 class PciDevice(NamedTuple):
-    """A PCI device: its NUMA node and the CPUs next to it, None and empty where unknown."""
+    """A PCI device and its NUMA node; None where that is unknown."""
 
     address: str
     node: int | None
-    cpus: Cpus
 
 
 def parse_cpus(text: str) -> Cpus:
@@ -125,13 +124,10 @@ def normalize_address(text: str) -> str:
 
 
 def locate_pci(address: str, root: Path = Path("/")) -> PciDevice:
-    """The place of a PCI device."""
+    """The NUMA node of a PCI device; firmware that does not report it leaves -1."""
     address = normalize_address(address)
-    folder = root / "sys/bus/pci/devices" / address
-    node = read_text(folder / "numa_node")
-    bus = root / "sys/class/pci_bus" / address.rpartition(":")[0]
-    near = read_text(folder / "local_cpulist") or read_text(bus / "cpulistaffinity")
-    return PciDevice(address, int(node) if node.isdigit() else None, parse_cpus(near))
+    node = read_text(root / "sys/bus/pci/devices" / address / "numa_node")
+    return PciDevice(address, int(node) if node.isdigit() else None)
 
 
 def read_hwloc(path: Path) -> tuple[Topology, list[tuple[str, PciDevice]]]:
@@ -156,7 +152,7 @@ def read_hwloc(path: Path) -> tuple[Topology, list[tuple[str, PciDevice]]]:
             if vendor:
                 address = normalize_address(element.get("pci_busid", ""))
                 node = next((node.number for node in nodes if near <= node.cpus), None)
-                gpus.append((vendor, PciDevice(address, node, near)))
+                gpus.append((vendor, PciDevice(address, node)))
         for child in element:
             walk(child, core, near)
 

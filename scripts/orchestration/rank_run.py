@@ -225,7 +225,7 @@ def read_machine(place: Task, file: Path | None, environ: Mapping[str, str]) -> 
     """This machine, or the one that a file of lstopo describes."""
     if file:
         topology, found = read_hwloc(file)
-        gpus = [Gpu(n, vendor, device.address, "", device.node, device.cpus, "hwloc")
+        gpus = [Gpu(n, vendor, device.address, "", device.node, "hwloc")
                 for n, (vendor, device) in enumerate(found)]  # fmt: skip
         return topology, gpus, (topology.cpus, topology.cpus), None, None
     topology = read_topology()

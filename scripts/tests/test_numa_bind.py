@@ -92,17 +92,6 @@ def test_the_program_runs_on_the_cpus_of_its_rank() -> None:
     assert "local rank 1: " in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [((), "7"), (("--omp_threads", "auto"), None), (("--omp-threads", "3"), "3")],
-)
-def test_omp_threads(arguments: tuple[str, ...], expected: str | None) -> None:
-    """What is set stays, unless auto or a number is asked for."""
-    done = run({"OMP_NUM_THREADS": "7"}, *arguments, "--", sys.executable, "-c", PRINT)
-    cpus, threads, _ = json.loads(done.stdout)
-    assert threads == (expected or str(len(cpus)))
-
-
 def test_bind_in_a_program() -> None:
     """The library call returns what it bound."""
     code = f"import sys; sys.path.insert(0, {str(SCRIPTS / 'training')!r})\n"

@@ -110,7 +110,7 @@ def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(module: ModuleTy
         # An empty variable does not mean all nodes.
         (("--nodes", "", "--kill", "--undrain"), "is not a node list"),
         (("--connect", "ssh gateway"), "names no node: write {node} in it"),
-        ((), "run this on a login node"),
+        ((), "there is no sinfo here: run this where Slurm's commands are"),
     ],
 )
 def test_wrong_use(
@@ -249,7 +249,7 @@ def test_what_is_left_is_ended_only_when_asked(
     admin.wait_for("node2", "idle")
 
     # The commands are real; they are only started on the login node.
-    monkeypatch.setattr(module, "ask_slurm", lambda *command: cluster.ask(*command))
+    monkeypatch.setattr(module, "call_slurm", lambda *command: cluster.ask(*command))
     admin.drain("node2", "Kill task failed")
     (node,) = module.list_nodes(["node2"])
     admin.drain("node2", "bad disk")

@@ -20,7 +20,7 @@ the host, data loading and kernel launches get faster, kernels do not.
 
 Ranks without GPUs are spread over the NUMA nodes; `--node-map` names the nodes instead. The tool
 sets the CPU affinity, after which the kernel takes memory of the same NUMA node first, and
-OMP_NUM_THREADS if it is not set. torchrun sets it to 1; `--omp-threads auto` replaces that.
+OMP_NUM_THREADS if it is not set (torchrun sets it to 1, unless you set it before).
 
 ## How to run
 
@@ -226,11 +226,6 @@ def node_map(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
-def omp_threads(text: str) -> int:
-    """`auto` (0), or a number."""
-    return 0 if text == "auto" else positive_int(text)
-
-
 def build_parser() -> Parser:
     """The command line."""
     usage = "numa_bind.py [options] [--] PROGRAM [ARGUMENT ...] | numa_bind.py --show"
@@ -240,8 +235,6 @@ def build_parser() -> Parser:
     # fmt: off
     add("--mode", choices=("node", "exclusive"), default="node",
         help="share the CPUs of the NUMA node, or split them (default: node)")
-    add("--omp-threads", type=omp_threads, metavar="N",
-        help="OMP_NUM_THREADS: auto or a number (default: auto where it is not set)")
     add("--node-map", type=node_map, metavar="N,N", help="NUMA node of each local rank")
     add("--show", action="store_true", help="print the plan for all local ranks, start nothing")
     add("--verify", action="store_true", help="with --show: check it with a process per rank")
@@ -265,8 +258,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("--verify and --json need --show")
     rank, size = read_local_place(os.environ)
     binding = bind_rank(rank, options.ranks or size, options)
-    if options.omp_threads is not None or "OMP_NUM_THREADS" not in os.environ:
-        os.environ["OMP_NUM_THREADS"] = str(options.omp_threads or binding.omp_threads)
+    os.environ.setdefault("OMP_NUM_THREADS", str(binding.omp_threads))
     return become(program)
 
 

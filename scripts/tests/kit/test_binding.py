@@ -21,7 +21,7 @@ def make_dgx() -> Topology:
 
 def make_gpus(nodes: Sequence[int | None]) -> list[binding.Gpu]:
     return [
-        binding.Gpu(n, "nvidia", f"0000:{n:02x}:00.0", f"GPU-{n}a", node, frozenset(), "test")
+        binding.Gpu(n, "nvidia", f"0000:{n:02x}:00.0", f"GPU-{n}a", node, "test")
         for n, node in enumerate(nodes)
     ]
 
@@ -59,18 +59,12 @@ def test_what_a_cgroup_excludes() -> None:
     assert binding.apply_binding(made[1]) == "runs unbound: not allowed"
 
 
-def test_a_gpu_on_an_unknown_node_is_left_unbound() -> None:
-    """Nothing is guessed, unless the bus says which CPUs are near."""
-    gpus = make_gpus([None])
-    assert plan(make_dgx(), gpus, 1)[0].verdict == "unknown"
-    gpus = [gpus[0]._replace(cpus=frozenset(range(8)))]
-    assert format_cpus(plan(make_dgx(), gpus, 1)[0].cpus) == "0-7"
-
-
 def test_without_gpus_or_topology() -> None:
-    """Ranks are spread over the nodes; without nodes they keep what they have."""
+    """Ranks are spread over the nodes; without nodes they keep what they have, and so does a rank
+    whose GPU is on an unknown node."""
     made = plan(make_dgx(), [], 2)
     assert [each.nodes for each in made] == [(0,), (1,)]
+    assert plan(make_dgx(), make_gpus([None]), 1)[0].verdict == "unknown"
     made = plan(Topology((), {}), [], 2, allowed=frozenset({0, 3}))
     assert [(each.cpus, each.verdict) for each in made] == [({0, 3}, "unknown")] * 2
     one = Topology((NumaNode(0, frozenset(range(4))),), {cpu: cpu // 2 for cpu in range(4)})
