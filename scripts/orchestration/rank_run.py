@@ -31,8 +31,8 @@ of the node without confining it. `--env` and `--profiler` fill in {rank} {size}
     srun --ntasks-per-node 8 python rank_run.py train.py --lr 1
     mpirun -n 16 -N 8 --bind-to none python rank_run.py train.py
     srun ... python rank_run.py --profile-rank 14 --profiler 'nsys profile -o trace.{rank}' train.py
-    # show what would be set; also for the machine of a file that `lstopo lumi.xml` wrote
-    python rank_run.py --dry-run --ranks 8 --topology lumi.xml
+    # show what would be set, and the masks for srun --cpu-bind=mask_cpu:
+    srun --nodes=1 --exclusive --cpus-per-task=56 python rank_run.py --dry-run --ranks 8
 
 ## A good answer
 
@@ -60,7 +60,6 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.binding import (
     Binding,
-    Gpu,
     apply_binding,
     become,
     choose_visible,
@@ -80,7 +79,6 @@ from kit.topology import (
     parse_cpus,
     read_affinity,
     read_cpu_quota,
-    read_hwloc,
     read_topology,
 )
 
@@ -221,13 +219,8 @@ def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     return Share(own, threads, source, None, plan, notes)
 
 
-def read_machine(place: Task, file: Path | None, environ: Mapping[str, str]) -> Machine:
-    """This machine, or the one that a file of lstopo describes."""
-    if file:
-        topology, found = read_hwloc(file)
-        gpus = [Gpu(n, vendor, device.address, "", device.node, "hwloc")
-                for n, (vendor, device) in enumerate(found)]  # fmt: skip
-        return topology, gpus, (topology.cpus, topology.cpus), None, None
+def read_machine(place: Task, environ: Mapping[str, str]) -> Machine:
+    """This machine."""
     topology = read_topology()
     granted = read_numbers(environ, ["SLURM_CPUS_ON_NODE"]) if place.launcher == "Slurm" else None
     visible = choose_visible(find_gpus(), environ)
@@ -392,8 +385,6 @@ def build_parser() -> Parser:
     add("--dry-run", action="store_true", help="show what would be set, start nothing")
     add("--ranks", type=positive_int, metavar="N",
         help="with --dry-run: as rank 0 of N on one node")
-    add("--topology", type=Path, metavar="XML",
-        help="with --ranks: plan for the machine in this file of lstopo")
     add("program", nargs=REMAINDER, metavar="PROGRAM", help="program to run, with its arguments")
     # fmt: on
     return parser
@@ -409,7 +400,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not (program or options.dry_run):
         raise UsageError("name a program to run, or --dry-run to see what would be set")
     place = find_place(os.environ, options.ranks)
-    share = plan_share(place, options, read_machine(place, options.topology, os.environ))
+    share = plan_share(place, options, read_machine(place, os.environ))
     rows = list_settings(place, os.environ, options, share)
     if options.dry_run:
         return show(options, place, share, rows)

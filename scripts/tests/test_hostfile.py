@@ -32,11 +32,8 @@ def run(variables: dict[str, str], *arguments: str) -> subprocess.CompletedProce
         ({}, ("--exclude", "n3", "--first", "2"), ["n1 slots=8", "n2 slots=8"]),
         ({}, ("--form", "mpich", "--exclude", "n[1-3]"), ["n4:2"]),
         ({"SLURM_GPUS_PER_NODE": "a100:4,v100:2"}, ("--first", "1"), ["n1 slots=6"]),
-        ({"SLURM_GPUS_ON_NODE": "4"}, ("--slots", "gpus", "--first", "1"), ["n1 slots=4"]),
-        ({"SLURM_JOB_CPUS_PER_NODE": "64(x4)"}, ("--slots", "cpus", "--first", "1"),
-         ["n1 slots=64"]),
+        ({"SLURM_GPUS_ON_NODE": "4"}, ("--form", "openmpi", "--first", "1"), ["n1 slots=4"]),
         ({"SLURM_JOB_NODELIST": "x"}, ("--slots", "1", "--form", "plain"), ["x"]),
-        ({"SLURM_JOB_NODELIST": "x"}, ("--slots", "2", "--form", "openmpi"), ["x slots=2"]),
     ],
 )  # fmt: skip
 def test_hostfiles(

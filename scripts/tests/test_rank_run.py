@@ -7,13 +7,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from kit.binding import Gpu
+from kit.topology import NumaNode, Topology
 from slurm_cluster import Cluster
+from testing_utils import write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/rank_run.py"
@@ -91,12 +93,10 @@ def test_the_innermost_launcher_counts(
 
 def share(module: ModuleType, ranks: int, rank: int = 0, **more: Any) -> Any:
     """The share of a rank of a machine with two nodes of four cores with two threads, 4 GPUs."""
-    from kit.topology import NumaNode, Topology
-
     cpus = [frozenset({*range(4 * n, 4 * n + 4), *range(4 * n + 8, 4 * n + 12)}) for n in (0, 1)]
     nodes = tuple(NumaNode(n, each) for n, each in enumerate(cpus))
     machine = Topology(nodes, {cpu: cpu % 8 for cpu in range(16)})
-    gpus = [module.Gpu(n, "nvidia", f"{n}", "", n // 2, "") for n in range(4)]
+    gpus = [Gpu(n, "nvidia", f"{n}", "", n // 2, "") for n in range(4)]
     place = module.Task(rank, ranks, rank, ranks, 0)
     mode, own = more.pop("mode", "auto"), more.pop("own", machine.cpus)
     visible = gpus[: more.pop("visible", 4)]
@@ -104,26 +104,25 @@ def share(module: ModuleType, ranks: int, rank: int = 0, **more: Any) -> Any:
     return module.plan_share(place, SimpleNamespace(cpus=mode), found)
 
 
-def test_masks_of_a_lumi_node(call_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """From its description by hwloc: GPU 0 is on NUMA node 3, and jobs do not get the first core of
-    each eight."""
-    nodes = ""
-    for node, buses in enumerate((("d1", "d6"), ("c9", "ce"), ("d9", "de"), ("c1", "c6"))):
-        cpus = [16 * node + core for core in range(16) if core % 8]
-        cpuset = f"{sum(1 << cpu for cpu in cpus):016x}"
-        cpuset = f'cpuset="0x{cpuset[:8]},0x{cpuset[8:]}"'
-        nodes += f'<object {cpuset}><object type="NUMANode" os_index="{node}" {cpuset}/>'
-        nodes += "".join(f'<object type="PU" os_index="{cpu}"/>' for cpu in cpus)
-        nodes += "".join(
-            f'<object type="PCIDev" pci_busid="0000:{bus}:00.0" pci_type="0380 [1002:7408]"/>'
-            for bus in buses
-        )
-        nodes += "</object>"
-    path = tmp_path / "lumi.xml"
-    path.write_text(f"<topology>{nodes}</topology>")
-    done = call_tool(TOOL, "--dry-run", "--ranks", "8", "--topology", str(path))
+def test_masks_of_a_lumi_node(module: ModuleType, tmp_path: Path) -> None:
+    """GPU 0 is on NUMA node 3, and jobs do not get the first core of each eight."""
+    buses = {0xC1: 3, 0xC6: 3, 0xC9: 1, 0xCE: 1, 0xD1: 0, 0xD6: 0, 0xD9: 2, 0xDE: 2}
+    files = {"sys/devices/system/cpu/online": "0-63"}
+    for node in range(4):
+        cpus = f"{16 * node}-{16 * node + 15}"
+        files[f"sys/devices/system/node/node{node}/cpulist"] = cpus
+    for number, (bus, node) in enumerate(buses.items(), start=4):
+        facts = f"simd_count 440\nvendor_id 4098\nlocation_id {bus << 8}"
+        files[f"sys/class/kfd/kfd/topology/nodes/{number}/properties"] = facts
+        files[f"sys/bus/pci/devices/0000:{bus:02x}:00.0/numa_node"] = str(node)
+    write_file_tree(tmp_path, files)
+    allowed = frozenset(cpu for cpu in range(64) if cpu % 8)
+    gpus = module.find_gpus(tmp_path)
+    machine = (module.read_topology(tmp_path), gpus, (allowed, allowed), None, None)
+    options = SimpleNamespace(cpus="exclusive")
+    plan = module.plan_share(module.Task(0, 8, 0, 8, 0), options, machine).plan
     masks = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000"
-    assert f"| {masks},0xfe0000000000 |" in done.stdout, done.stdout + done.stderr
+    assert ",".join(module.format_mask(one.cpus) for one in plan) == f"{masks},0xfe0000000000"
 
 
 def test_what_the_launcher_has_bound_stays(module: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""CPUs, NUMA nodes and PCI devices, from files in the form of /sys and from hwloc."""
+"""CPUs, NUMA nodes and PCI devices, from files in the form of /sys."""
 
 from __future__ import annotations
 
@@ -62,15 +62,6 @@ def test_the_smallest_cpu_quota_counts(tmp_path: Path) -> None:
     )  # fmt: skip
     assert topology.read_cpu_quota(tmp_path) == 2.5
     assert topology.read_cpu_quota(tmp_path / "none") is None
-
-
-@pytest.mark.parametrize("text", ["", "<topology/>"])
-def test_what_is_not_a_topology(tmp_path: Path, text: str) -> None:
-    """A UsageError with the name of the file."""
-    path = tmp_path / "machine.xml"
-    path.write_text(text)
-    with pytest.raises(UsageError, match=r"machine\.xml"):
-        topology.read_hwloc(path)
 
 
 def test_file_systems(tmp_path: Path) -> None:
