@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from kit.cli import UsageError
 from kit.procs import Process, identify, list_processes, read_stat, read_words
@@ -43,7 +43,6 @@ STATES = {
     "D": "it waits in the kernel (state D): a file system or a driver hangs",
     "Z": "it has ended",
 }
-SHOWN_CALLS = 400
 
 
 class Stack(NamedTuple):
@@ -126,7 +125,7 @@ def format_tree(stacks: Sequence[Stack]) -> list[str]:
     is not indented."""
     lines: list[str] = []
     waiting = [(stacks, 0, 0)]
-    while waiting and len(lines) <= SHOWN_CALLS:
+    while waiting:
         members, level, depth = waiting.pop()
         if level:
             ranks = format_spans(stack.rank for stack in members)
@@ -141,12 +140,12 @@ def format_tree(stacks: Sequence[Stack]) -> list[str]:
         below = depth + 1 if level == 0 or ended or len(branches) > 1 else depth
         ordered = sorted(branches.values(), key=lambda found: (-len(found), -found[0].rank))
         waiting += [(found, level + 1, below) for found in ordered]
-    return [*lines[:SHOWN_CALLS], *(["... and more calls"] if len(lines) > SHOWN_CALLS else [])]
+    return lines
 
 
 def settle_ranks(dumps: Sequence[Row], notes: list[str]) -> dict[int, Row]:
-    """The dump of each rank. Processes that only a launcher further out has numbered are left out;
-    without ranks, or with one that is there twice, all are numbered by host and process."""
+    """The dump of each rank, without processes that only an outer launcher has numbered. Without
+    ranks, or with a rank that is there twice, all are numbered by host and process."""
     order = [*RANK_VARIABLES, None]
     best = min((dump["launcher"] for dump in dumps), key=order.index, default=None)
     kept = [dump for dump in dumps if dump["launcher"] == best]
@@ -186,9 +185,13 @@ class Merged:
             parts = [*parts[:5], f"{len(parts) - 6} more call sites", parts[-1]]
         self.summary = "; ".join(parts) or "no process was found"
 
-    def fill(self, report: Report) -> None:
-        """Put them into the JSON."""
-        report.rows, report.notes = self.rows, self.notes
+    def show(self, report: Report, stream: TextIO) -> None:
+        """Print them, the summary last, and put them into the JSON."""
+        print(f"{self.text()}\n", file=stream, flush=True)
+        report.rows, report.notes = self.rows, []
+        for note in self.notes:
+            report.note(note)
+        print(self.summary, file=sys.stderr, flush=True)
         report.details |= {"summary": self.summary, "tree": self.tree}
 
     def text(self) -> str:
@@ -200,11 +203,9 @@ class Merged:
 
 
 def is_python(pid: int) -> bool:
-    """True where a process runs Python: by its program, or by the library in its memory."""
+    """True where a process runs Python."""
     with contextlib.suppress(OSError):
-        if Path(f"/proc/{pid}/exe").readlink().name.startswith(("python", "pypy")):
-            return True
-        return "/libpython" in Path(f"/proc/{pid}/maps").read_text(errors="replace")
+        return Path(f"/proc/{pid}/exe").readlink().name.startswith(("python", "pypy"))
     return False
 
 

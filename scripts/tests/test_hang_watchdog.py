@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -97,11 +96,11 @@ def quiet(tmp_path: Path) -> list[str]:
 class Bench:
     """A watch with a timeout of 10 s, whose clock and output are in the test's hand."""
 
-    def __init__(self, module: Any, **files: Any) -> None:
+    def __init__(self, module: Any, patch: pytest.MonkeyPatch, heartbeat: Any = None) -> None:
         self.now, self.output = 1000.0, "a"
-        options = argparse.Namespace(timeout=10.0, first=None, log=None, heartbeat=None)
-        vars(options).update(files)
-        self.silence = module.Silence(options, lambda: self.output, lambda: self.now)
+        patch.setattr(module.time, "monotonic", lambda: self.now)
+        options = argparse.Namespace(timeout=10.0, first=None, log=None, heartbeat=heartbeat)
+        self.silence = module.Silence(options, lambda: self.output)
 
     def look(self, at: float, output: str | None = None) -> list[str]:
         """The sources that have hung by that second."""
@@ -110,18 +109,22 @@ class Bench:
         return [Path(name).name for name in self.silence.find_hang()]
 
 
-def test_a_hang_is_told_once_and_again_after_progress(module: Any) -> None:
+def test_a_hang_is_told_once_and_again_after_progress(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing before the time is up, once then, and again only if something new came between."""
-    bench = Bench(module)
+    bench = Bench(module, monkeypatch)
     assert [bench.look(at) for at in (5, 9.9, 10, 11, 100)] == [[], [], ["output"], [], []]
     assert bench.look(101, "b") == []
     assert [bench.look(at) for at in (110, 111, 112)] == [[], ["output"], []]
 
 
-def test_every_heartbeat_counts(module: Any, tmp_path: Path) -> None:
+def test_every_heartbeat_counts(
+    module: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """One that stops is a hang though others go on; until it moves nothing else is one."""
     files = [tmp_path / f"beat_{rank}" for rank in range(2)]
-    bench = Bench(module, heartbeat=[str(tmp_path / "beat_*")])
+    bench = Bench(module, monkeypatch, [str(tmp_path / "beat_*")])
 
     def beat(at: float, *ranks: int) -> list[str]:
         for rank in ranks:
@@ -131,25 +134,6 @@ def test_every_heartbeat_counts(module: Any, tmp_path: Path) -> None:
 
     assert [beat(0, 0, 1), beat(9, 0), beat(10), beat(20)] == [[], [], ["beat_1"], []]
     assert [beat(50, 0, 1), beat(59, 1), beat(60)] == [[], [], ["beat_0"]]
-
-
-def test_a_file_system_that_hangs_is_silence(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The look itself does not hang; when it answers again, the log has moved."""
-    answers = threading.Event()
-
-    def look(_patterns: list[str]) -> dict[str, str]:
-        answers.wait(60)
-        return {"log": "a"}
-
-    monkeypatch.setattr(module, "look_at_files", look)
-    bench = Bench(module, log=["log"])
-    bench.silence.files.seconds = 0.01
-    assert [bench.look(at) for at in (5, 10)] == [[], ["log"]]
-    answers.set()
-    bench.silence.files.thread.join()
-    bench.silence.files.seconds = 60.0
-    assert bench.silence.has_moved(["log"])
-    assert bench.look(11) == []
 
 
 @pytest.mark.usefixtures("py_spy")

@@ -3,27 +3,19 @@ kit/test_slurm.py."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slurm_cluster import Cluster
 
-PATH = Path(__file__).resolve().parent.parent / "orchestration" / "hostfile.py"
+TOOL = "orchestration/hostfile.py"
+PATH = Path(__file__).resolve().parent.parent / TOOL
 JOB = {"SLURM_JOB_NODELIST": "n[1-4]", "SLURM_TASKS_PER_NODE": "8(x3),2"}
 CLUSTER = {"gpus": 2}
 """Two nodes with two GPUs each."""
-
-
-def run(variables: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The tool in an environment without a job but these variables."""
-    environ = {name: value for name, value in os.environ.items() if "SLURM" not in name}
-    command = [sys.executable, str(PATH), *arguments]
-    return subprocess.run(
-        command, env=environ | variables, capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 @pytest.mark.parametrize(
@@ -37,13 +29,14 @@ def run(variables: dict[str, str], *arguments: str) -> subprocess.CompletedProce
     ],
 )  # fmt: skip
 def test_hostfiles(
-    variables: dict[str, str], arguments: tuple[str, ...], lines: list[str], tmp_path: Path
-) -> None:
+    call_tool: Callable[..., Any], variables: dict[str, str], arguments: tuple[str, ...],
+    lines: list[str], tmp_path: Path,
+) -> None:  # fmt: skip
     """GPUs where the job asked for some, else tasks; the file and the output are the same."""
     path = tmp_path / "hosts"
-    assert run(JOB | variables, *arguments, "--output", str(path)).returncode == 0
-    assert path.read_text().splitlines() == lines
-    assert run(JOB | variables, *arguments, "--output", "-").stdout.splitlines() == lines
+    call_tool(TOOL, *arguments, "--output", str(path), environ=JOB | variables)
+    done = call_tool(TOOL, *arguments, "--output", "-", environ=JOB | variables)
+    assert path.read_text().splitlines() == done.stdout.splitlines() == lines
 
 
 @pytest.mark.parametrize(
@@ -58,9 +51,12 @@ def test_hostfiles(
         (JOB, ("--output", "/no/where"), "there is no folder /no"),
     ],
 )
-def test_wrong_use(variables: dict[str, str], arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_use(
+    run_tool: Callable[..., Any], variables: dict[str, str], arguments: tuple[str, ...],
+    message: str,
+) -> None:  # fmt: skip
     """Status 2 and one line on what to do."""
-    done = run(variables, *arguments)
+    done = run_tool(TOOL, *arguments, environ=variables)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
 

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from testing_utils import write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "training/numa_bind.py"
@@ -23,50 +24,29 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def lumi(tmp_path: Path) -> Path:
-    """One socket with four NUMA nodes of 16 cores, and AMD GPUs of unknown place."""
-    files = {"devices/system/cpu/online": "0-63"}
+def test_a_node_map(module: ModuleType, tmp_path: Path) -> None:
+    """GPUs 0 to 7 of a LUMI node are on NUMA nodes 3, 3, 1, 1, 0, 0, 2, 2: 8 cores per rank. A map
+    that does not fit is refused."""
+    files = {"sys/devices/system/cpu/online": "0-63"}
     for node in range(4):
-        files[f"devices/system/node/node{node}/cpulist"] = f"{16 * node}-{16 * node + 15}"
-    for number, bus in enumerate((0xC1, 0xC6, 0xC9, 0xCE, 0xD1, 0xD6, 0xD9, 0xDE)):
-        place = f"class/kfd/kfd/topology/nodes/{number + 4}/properties"
-        files[place] = f"simd_count 440\nvendor_id 4098\nlocation_id {bus << 8}"
-    for name, text in files.items():
-        path = tmp_path / "sys" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
-    return tmp_path
+        cpus = f"{16 * node}-{16 * node + 15}"
+        files[f"sys/devices/system/node/node{node}/cpulist"] = cpus
+    write_file_tree(tmp_path, files)
 
+    def plan(ranks: int, given: str) -> tuple[list[Any], list[str]]:
+        options = module.build_parser().parse_args(["--node-map", given, "--mode", "exclusive"])
+        made: tuple[list[Any], list[str]]
+        made = module.plan(ranks, options, tmp_path, frozenset(range(64)))
+        return made
 
-def plan(
-    module: ModuleType, root: Path, ranks: int, *arguments: str
-) -> tuple[list[Any], list[str]]:
-    """The bindings of a made-up machine, and the notes."""
-    options = module.build_parser().parse_args(arguments)
-    allowed = module.read_topology(root).cpus or frozenset(range(4))
-    made, notes = module.plan(ranks, options, root, allowed)
-    return made, notes
-
-
-def test_a_node_map(module: ModuleType, lumi: Path) -> None:
-    """GPUs 0 to 7 of a LUMI node are on NUMA nodes 3, 3, 1, 1, 0, 0, 2, 2: 8 cores per rank."""
-    made, notes = plan(module, lumi, 8, "--node-map", "3,3,1,1,0,0,2,2", "--mode", "exclusive")
+    made, notes = plan(8, "3,3,1,1,0,0,2,2")
     assert [module.format_cpus(each.cpus) for each in made[:3]] == ["48-55", "56-63", "16-23"]
     assert len(frozenset().union(*(each.cpus for each in made))) == 64
-    assert {each.source for each in made} == {"given node"}
-    assert notes == []
-
-
-def test_maps_that_do_not_fit(module: ModuleType, lumi: Path) -> None:
-    """The error says which entry is wrong, or which rank has no GPU."""
-    for ranks, arguments, message in (
-        (3, ("--node-map", "0,1"), "--node-map has 2 entries, and none for local rank 2"),
-        (1, ("--node-map", "5"), "no NUMA node 5"),
-        (9, (), "local rank 8 has no GPU: 8 are visible"),
-    ):
-        with pytest.raises(module.UsageError, match=message):
-            plan(module, lumi, ranks, *arguments)
+    assert ({each.source for each in made}, notes) == ({"given node"}, [])
+    with pytest.raises(module.UsageError, match="has 2 entries, and none for local rank 2"):
+        plan(3, "0,1")
+    with pytest.raises(module.UsageError, match="no NUMA node 5"):
+        plan(1, "5")
 
 
 def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

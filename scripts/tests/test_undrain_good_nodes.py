@@ -74,9 +74,8 @@ def test_nodes_that_cannot_be_looked_at(
     """Down, hanging and unreachable nodes: a verdict, and no numbers."""
     monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.5)
     node = module.Node("n1", state, "before", module.REASON)
-    outcome = module.treat_node(node, ("sh", "-c", script), False, True)
-    assert (outcome.verdict, outcome.advice) == ("no answer", advice)
-    assert module.make_row(0, outcome)["processes"] is None
+    row = module.treat_node(node, ("sh", "-c", script), False, True)
+    assert (row["verdict"], row["advice"], row["processes"]) == ("no answer", advice, None)
 
 
 # Takes a name with an end of line in it.

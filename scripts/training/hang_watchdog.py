@@ -167,24 +167,20 @@ def look_at_files(patterns: Iterable[str]) -> dict[str, str]:
 
 
 class Silence:
-    """All sources, and when they have been silent for too long. The clock is given for tests."""
+    """All sources, and when they have been silent for too long."""
 
     def __init__(
-        self,
-        options: argparse.Namespace,
-        output: Callable[[], str] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, options: argparse.Namespace, output: Callable[[], str] | None = None
     ) -> None:
         self.timeout: float = options.timeout
         self.first: float = options.first or options.timeout
         self.logs, self.heartbeats = options.log or [], options.heartbeat or []
         self.output = None if self.logs or self.heartbeats else output
-        self.clock = clock
         self.files = PatientThread(max(1.0, min(options.timeout / 4, 10.0)))
         self.seen = {"log": ""} if self.logs else {}
         self.since: dict[str, float] = {}
         self.handled: set[str] = set()
-        self.began = clock()
+        self.began = time.monotonic()
         self.update()
 
     def look(self) -> dict[str, str]:
@@ -200,7 +196,7 @@ class Silence:
 
     def update(self, is_paused: bool = False) -> None:
         """Look at all sources. In a pause no time passes."""
-        now, seen = self.clock(), self.look()
+        now, seen = time.monotonic(), self.look()
         self.began = now if is_paused else self.began
         changed = {name for name in seen if is_paused or seen[name] != self.seen.get(name)}
         self.since = {name: now if name in changed else self.since.get(name, now) for name in seen}
@@ -210,7 +206,7 @@ class Silence:
     def find_hang(self) -> list[str]:
         """The sources that have been silent for too long; none within the grace period, and none
         until the hang before is over: others fall silent soon after the first."""
-        now = self.clock()
+        now = time.monotonic()
         silent = [name for name, since in self.since.items() if now - since >= self.timeout]
         if not silent or self.handled or now - self.began < self.first:
             return []
@@ -270,11 +266,10 @@ class Watchdog:
     def respond(self, silence: Silence, names: Sequence[str]) -> None:
         """Take stacks, save and print the report, and do what --then asks for."""
         self.hangs += 1
-        seconds = silence.clock() - max(silence.since[name] for name in names)
+        seconds = time.monotonic() - max(silence.since[name] for name in names)
         notes = [f"nothing new for {seconds:.0f} s: {', '.join(names[:8])}"]
         dumps = self.take_dumps(notes)
         merged = Merged(dumps, self.options.threads, notes)
-        merged.fill(self.report)
         self.summary = merged.summary
         stamp = datetime.datetime.now(datetime.UTC)
         folder = Path(self.options.out).absolute() / f"hang_{stamp:%Y%m%dT%H%M%SZ}_{self.hangs}"
@@ -287,13 +282,11 @@ class Watchdog:
 
         try:
             self.files.ask(save)
-            saved = "" if self.options.demo else f"note: stacks and report: {folder}\n"
+            merged.notes += [] if self.options.demo else [f"stacks and report: {folder}"]
         except OSError as error:
-            saved = f"note: {folder}: {error}; the report is only here\n"
+            merged.notes.append(f"{folder}: {error}; the report is only here")
         # In `run`, stdout belongs to the command.
-        stream = sys.stderr if self.options.task == "run" else sys.stdout
-        print(f"{merged.text()}\n", file=stream, flush=True)
-        print(f"{remarks}{saved}{self.summary}", file=sys.stderr, flush=True)
+        merged.show(self.report, sys.stderr if self.options.task == "run" else sys.stdout)
         is_ended = False
         for kind, argument in self.options.then:
             if not is_ended and silence.has_moved(names):
@@ -527,11 +520,7 @@ def show_dumps(options: argparse.Namespace, report: Report, stop: Stop) -> int:
         save_dumps(dumps, Path(options.out))
         notes.append(f"{len(dumps)} dumps are in {options.out}")
     merged = Merged(dumps, options.threads, notes)
-    merged.fill(report)
-    print(merged.text(), flush=True)
-    for note in merged.notes:
-        print(f"note: {note}", file=sys.stderr)
-    print(merged.summary, file=sys.stderr)
+    merged.show(report, sys.stdout)
     return int(not merged.has_stacks)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,3 +71,16 @@ def test_what_does_not_heed_sigterm_is_killed() -> None:
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not any(map(procs.is_running, tree))
+
+
+def test_a_file_system_that_hangs_does_not_hang_the_rest() -> None:
+    """As long as it hangs there is no answer, and the next work is not begun."""
+    hangs, done = threading.Event(), []
+    files = procs.PatientThread(0.05)
+    for work in (lambda: hangs.wait(60), lambda: done.append(1)):
+        with pytest.raises(TimeoutError):
+            files.ask(work)
+    hangs.set()
+    assert files.thread
+    files.thread.join()
+    assert (done, files.ask(lambda: "there")) == ([], "there")
