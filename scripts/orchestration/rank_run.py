@@ -64,7 +64,6 @@ from kit.binding import (
     become,
     choose_visible,
     find_gpus,
-    find_near,
     plan_bindings,
     verify_binding,
 )
@@ -200,8 +199,7 @@ def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     one_each = ranks > 1 and len(visible) == 1
     if one_each:
         notes.append("each rank sees one GPU, so ranks share the CPUs next to it")
-    nears = [find_near(topology, visible, rank, ranks) for rank in range(ranks)]
-    plan = plan_bindings(topology, nears, widest, exclusive=not one_each, quota=quota)
+    plan = plan_bindings(topology, visible, ranks, widest, exclusive=not one_each, quota=quota)
     binding = plan[place.local_rank]
     is_bound = own < widest
     is_part = granted is not None and granted < topology.count_cores(widest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import re
 import subprocess
 import sys
@@ -78,21 +77,6 @@ def test_outside_slurm_it_is_refused(script: Path, tmp_path: Path) -> None:
         )
         assert (done.returncode, done.stdout, done.stderr) == (status, "", message)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.torch
-def test_torch_knows_the_variables() -> None:
-    """Each variable of torch's that a launcher sets, or suggests, is in torch's libraries."""
-    import torch
-
-    texts = "".join(path.read_text() for path in BATCH_FILES)
-    missing = set(re.findall(r"\b((?:PY)?TORCH_[A-Z_]+)=", texts))
-    assert {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "PYTORCH_ALLOC_CONF"} <= missing
-    libraries = Path(torch.__file__).parent / "lib"
-    for library in (*libraries.glob("libc10.*"), *libraries.glob("libtorch_cpu.*")):
-        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-            missing -= {name for name in missing if data.find(f"\0{name}\0".encode()) >= 0}
-    assert missing == set()
 
 
 # --- on a cluster ---

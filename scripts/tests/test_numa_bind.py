@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,20 +50,12 @@ def test_a_node_map(module: ModuleType, tmp_path: Path) -> None:
         plan(1, "5")
 
 
-def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The tool as a launcher starts it."""
-    kept = {n: v for n, v in os.environ.items() if n not in ("OMP_NUM_THREADS", "LOCAL_RANK")}
-    return subprocess.run(
-        [sys.executable, str(SCRIPTS / TOOL), *arguments],
-        env=kept | environ, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-
-
-def test_the_program_runs_on_the_cpus_of_its_rank() -> None:
+def test_the_program_runs_on_the_cpus_of_its_rank(run_tool: Callable[..., Any]) -> None:
     """With its own arguments and exit status, also where they look like options of the tool."""
     cpus = sorted(os.sched_getaffinity(0))
     code = (sys.executable, "-c", f"{PRINT}; sys.exit(37)", "--node_map", "--demo", "--", "-x")
-    done = run({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, "--mode", "exclusive", *code)
+    place = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    done = run_tool(TOOL, "--mode", "exclusive", *code, environ=place)
     own, threads, arguments = json.loads(done.stdout)
     assert set(own) <= set(cpus)
     assert len(own) < len(cpus) or len(cpus) == 1
@@ -92,9 +85,11 @@ def test_bind_in_a_program() -> None:
         ({"LOCAL_RANK": "2"}, ("--ranks", "2", "x"), "local rank 2 is not one of 2 local ranks"),
     ],
 )
-def test_wrong_use(environ: dict[str, str], arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_use(
+    run_tool: Callable[..., Any], environ: dict[str, str], arguments: tuple[str, ...], message: str
+) -> None:
     """Status 2 and what to do; nothing is started."""
-    done = run(environ, *arguments)
+    done = run_tool(TOOL, *arguments, environ=environ)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -4,9 +4,8 @@ program is what runs."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -31,14 +30,6 @@ with open(f"{dist.get_rank()}.json", "w") as file:
     json.dump(seen, file)
 dist.destroy_process_group()
 """
-
-
-@pytest.fixture
-def bare() -> dict[str, str]:
-    """An environment without a launcher, and without what this tool sets."""
-    words = ("SLURM", "OMPI_", "PMI", "PALS_", "RANK", "WORLD", "MASTER", "TORCH", "CACHE", "OMP_")
-    kept = {n: v for n, v in os.environ.items() if not any(word in n for word in words)}
-    return kept | {"PYTHONWARNINGS": "ignore"}
 
 
 SLURM = {
@@ -141,16 +132,6 @@ def test_interfaces(module: ModuleType, tmp_path: Path) -> None:
     assert module.choose_interfaces("127.0.0.1", tmp_path / "none")[0] == []
 
 
-def run(
-    environ: dict[str, str], *arguments: str, folder: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The tool as a launcher starts it."""
-    return subprocess.run(
-        [sys.executable, str(PATH), *arguments],
-        env=environ, cwd=folder, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-
-
 ALONE = GIVEN | {"NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
 
 
@@ -166,21 +147,21 @@ ALONE = GIVEN | {"NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
     ],
 )  # fmt: skip
 def test_the_program_is_what_runs(
-    bare: dict[str, str], options: tuple[str, ...], program: tuple[str, ...], output: str,
+    run_tool: Callable[..., Any], options: tuple[str, ...], program: tuple[str, ...], output: str,
     status: int, tmp_path: Path,
 ) -> None:  # fmt: skip
     """Its arguments, output and exit status, behind a profiler or not; with a local home folder
     nothing is left in the temporary folder."""
-    environ = bare | ALONE | {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    done = run(environ, *options, *program)
+    environ = ALONE | {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    done = run_tool(TOOL, *options, *program, environ=environ)
     assert (done.stdout, done.returncode) == (output, status), done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_set_stays_but_not_a_stale_rank(bare: dict[str, str]) -> None:
+def test_what_is_set_stays_but_not_a_stale_rank(run_tool: Callable[..., Any]) -> None:
     """Variables of the user win, except for ranks."""
     mine = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "5555", "OMP_NUM_THREADS": "3"}
-    done = run(bare | SLURM | mine | {"RANK": "0"}, "--dry-run")
+    done = run_tool(TOOL, "--dry-run", environ=SLURM | mine | {"RANK": "0"})
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()]
     found = {name: (value, source) for name, value, source in rows[2:]}
@@ -189,10 +170,11 @@ def test_what_is_set_stays_but_not_a_stale_rank(bare: dict[str, str]) -> None:
     assert "RANK was 0, which is not what Slurm says" in done.stderr
 
 
-def test_caches_are_the_users_own(bare: dict[str, str], tmp_path: Path) -> None:
+def test_caches_are_the_users_own(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Folders that only their user may enter."""
     show = 'ls -ld "$TRITON_CACHE_DIR" "$MIOPEN_USER_DB_PATH" "$TORCHINDUCTOR_CACHE_DIR"'
-    done = run(bare | ALONE, "--cache-root", str(tmp_path), "--", "sh", "-c", show)
+    options = ("--cache-root", str(tmp_path), "--", "sh", "-c", show)
+    done = run_tool(TOOL, *options, environ=ALONE)
     assert done.returncode == 0, done.stderr
     assert [line.split()[0].rstrip(".+") for line in done.stdout.splitlines()] == ["drwx------"] * 3
 
@@ -206,11 +188,11 @@ def test_caches_are_the_users_own(bare: dict[str, str], tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use(
-    bare: dict[str, str], variables: dict[str, str], arguments: tuple[str, ...], message: str,
-    tmp_path: Path,
+    run_tool: Callable[..., Any], variables: dict[str, str], arguments: tuple[str, ...],
+    message: str,
 ) -> None:  # fmt: skip
     """Status 2 and what to do; nothing is started."""
-    done = run(bare | variables, *arguments, folder=tmp_path)
+    done = run_tool(TOOL, *arguments, environ=variables)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
 

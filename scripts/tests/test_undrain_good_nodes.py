@@ -3,25 +3,21 @@ unless it is asked for."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from needs import need
 from slurm_cluster import Cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/undrain_good_nodes.py"
-CLUSTER = {"settings": ("UnkillableStepTimeout=1", "KillWait=1")}
-"""Two nodes whose Slurm soon loses patience."""
 
 
 def make_process(pid: int, name: str, **more: Any) -> dict[str, Any]:
@@ -162,65 +158,6 @@ def admin(cluster: Cluster, tmp_path: Path) -> Admin:
     return Admin(cluster, tmp_path)
 
 
-@contextlib.contextmanager
-def freeze(cluster: Cluster, node: str, folder: Path) -> Iterator[Path]:
-    """A disk on a node that accepts no writes: a process that tries waits in the kernel."""
-    need("mkfs.ext4", "fsfreeze")
-    image, point = folder / "disk", folder / "point"
-    with image.open("wb") as opened:
-        opened.truncate(16 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, timeout=60)
-    point.mkdir()
-    mounted = cluster.run(["mount", "-o", "loop", image, point], on=node)
-    if mounted.returncode:
-        pytest.skip(f"no disk of a file can be mounted here: {mounted.stderr.strip()}")
-    # Thaws it even if this test is killed.
-    rescue = subprocess.Popen(
-        ["nsenter", f"--target={cluster.processes[node].pid}", "--mount", "sh", "-c",
-         f"sleep 120; fsfreeze --unfreeze {point}"],
-        start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        assert cluster.run(["fsfreeze", "--freeze", point], on=node).returncode == 0
-        yield point
-    finally:
-        cluster.run(["fsfreeze", "--unfreeze", point], on=node)
-        os.killpg(rescue.pid, signal.SIGKILL)
-        rescue.wait()
-        unmount = ["umount", point]
-        cluster.wait_for(lambda: cluster.run(unmount, on=node).returncode == 0, "it stays mounted")
-
-
-def test_a_node_that_slurm_drained(
-    cluster: Cluster, admin: Admin, tmp_path: Path, read_json: Callable[[Path], Any]
-) -> None:
-    """Slurm drains a node because a process of a job is stuck in the kernel. Until it is gone the
-    node stays drained whatever is asked; then it is clean, and resumed when asked."""
-    assert admin.run("--undrain") == (0, "", 'no node is drained for "Kill task failed"\n')
-    path = tmp_path / "x.json"
-    with freeze(cluster, "node1", tmp_path) as disk:
-        script = tmp_path / "job.sh"
-        script.write_text(f"#!/bin/sh\ntouch {tmp_path}/up\necho x > {disk}/file\n")
-        options = ["--parsable", "--nodelist=node1", "--output=/dev/null"]
-        job = cluster.ask("sbatch", *options, str(script)).strip()
-        cluster.wait_for((tmp_path / "up").exists, "the job does not start")
-        cluster.ask("scancel", "--full", "--signal=KILL", job)
-        cluster.ask("scancel", job)
-        cluster.wait_for(lambda: cluster.state("node1") == "drained", "it is not drained", 60)
-        status, out, notes = admin.run("--kill", "--undrain", "--json", str(path))
-        assert status == 1
-        assert re.search(rf"node1: \d+ of job {job}, user 0, state D", notes), notes
-        (row,) = read_json(path)["results"]
-        assert (row["name"], row["verdict"], row["stuck"]) == ("node1", "stuck", 1)
-        assert cluster.state("node1") == "drained"
-    status, out, _ = admin.run()
-    assert (status, "| clean " in out, cluster.state("node1")) == (0, True, "drained"), out
-    status, out, _ = admin.run("--undrain")
-    assert (status, "undrained" in out) == (0, True), out
-    admin.wait_for("node1", "idle")
-
-
 def test_what_is_left_is_ended_only_when_asked(
     cluster: Cluster, admin: Admin, module: ModuleType, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -237,7 +174,8 @@ def test_what_is_left_is_ended_only_when_asked(
     status, out, notes = admin.run("--undrain")
     assert (status, "leftovers" in out) == (1, True), out
     assert re.search(f"node2: {number} of job -, user 4242, state [RS]", notes), notes
-    assert admin.run("--nodes", "node1", "--kill", "--undrain")[:2] == (0, "")
+    notes = 'no node is drained for "Kill task failed"\n'
+    assert admin.run("--nodes", "node1", "--kill", "--undrain") == (0, "", notes)
     admin.drain("node2", "Kill task failed, and a bad disk")
     assert admin.run("--kill", "--undrain")[:2] == (0, "")
     assert cluster.run(alive, on="node2").returncode == 0

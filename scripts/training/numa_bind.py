@@ -50,19 +50,17 @@ import os
 import re
 import sys
 from argparse import REMAINDER, ArgumentTypeError, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.binding import (
     Binding,
     Gpu,
-    Near,
     apply_binding,
     become,
     choose_visible,
     find_gpus,
-    find_near,
     plan_bindings,
     verify_binding,
 )
@@ -71,7 +69,6 @@ from kit.report import Report, Row, format_table
 from kit.slurm import read_task
 from kit.topology import (
     Cpus,
-    Topology,
     format_cpus,
     read_affinity,
     read_cpu_quota,
@@ -111,12 +108,20 @@ def plan(
 ) -> tuple[list[Binding], list[str]]:
     """What each of so many local ranks is bound to, and notes about it."""
     topology = read_topology(root)
-    gpus = [] if options.node_map else find_gpus(root)
+    gpus = find_gpus(root)
     visible = choose_visible(gpus, os.environ)
-    nears = [choose_near(topology, visible, rank, ranks, options) for rank in range(ranks)]
+    if options.node_map:
+        nodes = options.node_map
+        if unknown := set(nodes) - {node.number for node in topology.nodes}:
+            raise UsageError(f"--node-map: no NUMA node {min(unknown)}")
+        if len(nodes) < ranks:
+            given = len(nodes)
+            raise UsageError(f"--node-map has {given} entries, and none for local rank {given}")
+        gpus = visible = [Gpu(n, "", "", "", node, "given node") for n, node in enumerate(nodes)]
     bindings = plan_bindings(
         topology,
-        nears,
+        visible,
+        ranks,
         read_affinity(topology)[0] if allowed is None else allowed,
         exclusive=options.mode == "exclusive",
         quota=read_cpu_quota(root),
@@ -133,21 +138,6 @@ def plan(
     if gpus and not visible:
         notes.append("none of the GPUs is visible (or only MIG devices): spread over NUMA nodes")
     return bindings, notes
-
-
-def choose_near(
-    topology: Topology, visible: Sequence[Gpu], rank: int, ranks: int, options: Namespace
-) -> Near:
-    """The CPUs that a local rank should run on: of the given node, or next to its GPU."""
-    if not options.node_map:
-        return find_near(topology, visible, rank, ranks)
-    if rank >= len(options.node_map):
-        given = len(options.node_map)
-        raise UsageError(f"--node-map has {given} entries, and none for local rank {rank}")
-    by_number = {node.number: node.cpus for node in topology.nodes}
-    if options.node_map[rank] not in by_number:
-        raise UsageError(f"--node-map: no NUMA node {options.node_map[rank]}")
-    return Near(None, by_number[options.node_map[rank]], "given node")
 
 
 def bind(
@@ -206,7 +196,7 @@ def make_row(binding: Binding, verified: bool | None) -> Row:
     return {
         "local_rank": binding.local_rank,
         "device": gpu and gpu.number,
-        "pci_address": gpu and gpu.address,
+        "pci_address": (gpu and gpu.address) or None,
         "numa_node": binding.nodes[0] if len(binding.nodes) == 1 else None,
         "cpus": format_cpus(binding.cpus),
         "cpu_count": len(binding.cpus),

@@ -30,9 +30,8 @@ def plan(
     machine: Topology, gpus: Sequence[binding.Gpu], ranks: int, allowed: Cpus | None = None,
     quota: float | None = None, exclusive: bool = False,
 ) -> list[binding.Binding]:  # fmt: skip
-    nears = [binding.find_near(machine, gpus, rank, ranks) for rank in range(ranks)]
     cpus = machine.cpus if allowed is None else allowed
-    return binding.plan_bindings(machine, nears, cpus, exclusive=exclusive, quota=quota)
+    return binding.plan_bindings(machine, gpus, ranks, cpus, exclusive=exclusive, quota=quota)
 
 
 @pytest.mark.parametrize(
