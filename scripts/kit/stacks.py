@@ -221,13 +221,12 @@ def find_matching(pattern: re.Pattern[str]) -> list[Process]:
 
 
 def choose_ranks(processes: Iterable[Process]) -> list[Row]:
-    """Of these processes the ranks: the outermost Python process of each rank of a launcher.
-    Processes of hang_watchdog are left out, but for the ranks of its demo."""
+    """Of these processes the ranks: the outermost Python process of each rank of a launcher,
+    without those of hang_watchdog."""
     found: dict[int, Row] = {}
     for pid, _ in processes:
         words = read_words(pid, "cmdline")
-        is_watchdog = "hang_watchdog.py" in map(os.path.basename, words[:6])
-        if not words or (is_watchdog and "rank" not in words) or not is_python(pid):
+        if "hang_watchdog.py" in map(os.path.basename, words[:6]) or not is_python(pid):
             continue
         environ = dict(word.partition("=")[::2] for word in read_words(pid, "environ"))
         one: Row = {"host": socket.gethostname(), "pid": pid, "rank": None, "size": None,

@@ -92,6 +92,21 @@ ALIVE_STATES = ("RUNNING", "COMPLETING", "STAGE_OUT")
 DUMP_SECONDS = 60.0
 COMMAND_SECONDS = 120.0
 SLURM_SECONDS = 30.0
+# A rank of the demo: a step, and then a call that does not return.
+DEMO = """\
+import faulthandler, os, signal, threading, time
+
+def load_shard():
+    time.sleep(60)
+
+def wait_for_others():
+    threading.Event().wait(60)
+
+faulthandler.register(signal.SIGUSR1, open(f"stacks.{os.getpid()}", "w"), all_threads=True)
+with open("train.log", "a") as log:
+    print("step 0", file=log)
+load_shard() if os.environ["RANK"] == "2" else wait_for_others()
+"""
 
 
 def find_in_job(job: str) -> list[Process]:
@@ -372,38 +387,17 @@ def pass_on(pipe: BinaryIO, target: int, counts: dict[int, int]) -> None:
                 data = data[os.write(target, data) :]
 
 
-def play_rank(number: int, folder: Path) -> int:
-    """One rank of the demonstration: some steps, then a call that does not return."""
-    import faulthandler
-
-    with (folder / f"stacks.{os.getpid()}").open("w") as stacks:
-        faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
-        with (folder / "train.log").open("a") as log:
-            print(f"rank {number} step 0", file=log)
-        load_shard() if number == 2 else wait_for_others()
-    return 0
-
-
-def load_shard() -> None:
-    """Where rank 2 of the demonstration hangs."""
-    time.sleep(60)
-
-
-def wait_for_others() -> None:
-    """Where the other ranks of the demonstration wait."""
-    threading.Event().wait(60)
-
-
 def run_demo(report: Report, stop: Stop) -> int:
     """Start four ranks of which one hangs, watch them, and check that it is named; the status."""
     ranks: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory(prefix="hang_") as folder:
         try:
+            (Path(folder) / "demo.py").write_text(DEMO, encoding="utf-8")
             for rank in range(4):
                 environ = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "4"}
                 environ.pop("TORCHELASTIC_RUN_ID", None)
-                words = [sys.executable, str(Path(__file__).resolve()), "rank", str(rank), folder]
-                ranks.append(subprocess.Popen(words, env=environ, start_new_session=True))
+                words = [sys.executable, "demo.py"]
+                ranks.append(subprocess.Popen(words, env=environ, cwd=folder))
             words = f"--demo watch --timeout 1s --then kill --log {folder}/train.log --out {folder}"
             file = f"--faulthandler-file={folder}/stacks.{{pid}}"
             pids = [str(process.pid) for process in ranks]
@@ -527,8 +521,6 @@ def show_dumps(options: argparse.Namespace, report: Report, stop: Stop) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["rank"]:
-        return play_rank(int(arguments[1]), Path(arguments[2]))
     options = read_options(arguments)
     task = options.task
     if task == "node":

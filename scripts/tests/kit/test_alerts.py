@@ -162,28 +162,6 @@ def test_a_failing_webhook_keeps_its_secret(
     assert "secret-token" not in shown.out + shown.err
 
 
-def read(tmp_path: Path, **values: Any) -> list[alerts.Channel]:
-    top = Settings(tmp_path / "x.toml", values)
-    channels = alerts.read_channels(top)
-    top.close()
-    return channels
-
-
-def test_channels_of_a_file(tmp_path: Path) -> None:
-    """All that a file can say, and stdout where it says nothing."""
-    for name, text in (("login", "dog\nwoof\n"), ("url", "https://x.org/y\n")):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o600)
-    mail = {"to": ["a@x.org"], "from": "b@x.org", "server": "m:587", "security": "starttls",
-            "login_file": "login"}  # fmt: skip
-    assert read(tmp_path) == [alerts.Stdout()]
-    assert read(tmp_path, mail=mail, webhook={"url_file": "url", "text_key": "t"}) == [
-        alerts.Mail(["a@x.org"], ("m", 587), "starttls", ["dog", "woof"], "b@x.org"),
-        alerts.Webhook("https://x.org/y", "t"),
-    ]
-    assert alerts.Stdout() in read(tmp_path, mail={"to": ["a@x.org"]}, stdout=True)
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -199,4 +177,4 @@ def test_mistakes_are_named(tmp_path: Path, values: dict[str, Any], message: str
     (tmp_path / "login").write_text("dog\nwoof\n")
     (tmp_path / "login").chmod(0o600)
     with pytest.raises(UsageError, match=message):
-        read(tmp_path, **values)
+        alerts.read_channels(Settings(tmp_path / "x.toml", values))
