@@ -149,7 +149,6 @@ def plan_bindings(
     allowed: Cpus,
     *,
     exclusive: bool = False,
-    quota: float | None = None,
 ) -> list[Binding]:
     """What each local rank is bound to: the CPUs next to its GPU that are allowed, or with
     `exclusive` an equal share of their cores. Raises UsageError where there are fewer GPUs than
@@ -168,7 +167,6 @@ def plan_bindings(
         elif exclusive:
             cpus, sharing = split_cores(topology, cpus, sharing)[alike.index(rank)], 1
         cores = topology.count_cores(cpus)
-        threads = cores / sharing if quota is None else min(cores / sharing, quota / ranks)
         plan.append(
             Binding(
                 local_rank=rank,
@@ -177,7 +175,7 @@ def plan_bindings(
                 cores=cores,
                 nodes=tuple(node.number for node in topology.nodes if node.cpus & cpus),
                 sharing=sharing,
-                omp_threads=max(1, int(threads)),
+                omp_threads=max(1, cores // sharing),
                 source=source,
                 verdict=verdict,
             )

@@ -104,16 +104,6 @@ def read_affinity(topology: Topology) -> tuple[Cpus, Cpus]:
         os.sched_setaffinity(0, own)
 
 
-def read_cpu_quota(root: Path = Path("/")) -> float | None:
-    """CPUs' worth of time that the cgroups (version 2) of this process grant; None for no limit."""
-    found = re.search(r"^0::/(.*)$", read_text(root / "proc/self/cgroup"), re.MULTILINE)
-    top = root / "sys/fs/cgroup"
-    folder = top / (found[1] if found else "")
-    texts = (read_text(path / "cpu.max").split() for path in (folder, *folder.parents))
-    quotas = [int(text[0]) / int(text[1]) for text in texts if len(text) == 2 and text[0] != "max"]
-    return min(quotas, default=None)
-
-
 def locate_pci(address: str, root: Path = Path("/")) -> PciDevice:
     """The NUMA node of a PCI device; firmware that does not report it leaves -1."""
     domain, _, rest = address.lower().partition(":")

@@ -55,11 +55,12 @@ import zlib
 from argparse import REMAINDER, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.binding import (
     Binding,
+    Gpu,
     apply_binding,
     become,
     choose_visible,
@@ -73,11 +74,11 @@ from kit.report import Report, format_table
 from kit.slurm import Task, expand_nodelist, read_task
 from kit.topology import (
     Cpus,
+    Topology,
     format_cpus,
     format_mask,
     parse_cpus,
     read_affinity,
-    read_cpu_quota,
     read_topology,
 )
 
@@ -108,8 +109,8 @@ PORTS = 10000
 STEPS = 16
 
 
-Machine = tuple[Any, Sequence[Any], tuple[Any, Any], float | None, int | None]
-"""Topology, visible GPUs, CPUs of rank and node, and how many the cgroup and Slurm allow."""
+Machine = tuple[Topology, Sequence[Gpu], tuple[Cpus, Cpus], int | None]
+"""Topology, visible GPUs, CPUs of rank and node, and how many Slurm gave to the job."""
 
 
 class Share(NamedTuple):
@@ -191,7 +192,7 @@ def choose_port(place: Task) -> tuple[str, str]:
 
 def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     """The CPUs of this rank, planned for all ranks of its node together."""
-    topology, visible, (own, widest), quota, granted = machine
+    topology, visible, (own, widest), granted = machine
     ranks, notes = place.local_size, []
     if 1 < len(visible) < ranks:
         notes.append(f"{len(visible)} GPUs for {ranks} ranks: CPUs were divided without them")
@@ -199,7 +200,7 @@ def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     one_each = ranks > 1 and len(visible) == 1
     if one_each:
         notes.append("each rank sees one GPU, so ranks share the CPUs next to it")
-    plan = plan_bindings(topology, visible, ranks, widest, exclusive=not one_each, quota=quota)
+    plan = plan_bindings(topology, visible, ranks, widest, exclusive=not one_each)
     binding = plan[place.local_rank]
     is_bound = own < widest
     is_part = granted is not None and granted < topology.count_cores(widest)
@@ -211,8 +212,7 @@ def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
             return Share(binding.cpus, binding.omp_threads, source, binding, plan, notes)
         reason = f"is {binding.verdict}" if topology.nodes else "is not shown in /sys"
         notes.append(f"the topology {reason}, so ranks run unbound")
-    cores = topology.count_cores(own) / (1 if is_bound else ranks)
-    threads = max(1, int(cores if quota is None else min(cores, quota / ranks)))
+    threads = max(1, topology.count_cores(own) // (1 if is_bound else ranks))
     source = "bound by the launcher" if is_bound else "not bound"
     return Share(own, threads, source, None, plan, notes)
 
@@ -222,8 +222,7 @@ def read_machine(place: Task, environ: Mapping[str, str]) -> Machine:
     topology = read_topology()
     granted = read_numbers(environ, ["SLURM_CPUS_ON_NODE"]) if place.launcher == "Slurm" else None
     visible = choose_visible(find_gpus(), environ)
-    affinity, quota = read_affinity(topology), read_cpu_quota()
-    return topology, visible, affinity, quota, granted[0] if granted else None
+    return topology, visible, read_affinity(topology), granted[0] if granted else None
 
 
 def find_interface(address: str) -> str | None:

@@ -48,7 +48,6 @@ import contextlib
 import datetime
 import glob
 import os
-import signal
 import socket
 import subprocess
 import sys

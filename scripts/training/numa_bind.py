@@ -71,7 +71,6 @@ from kit.topology import (
     Cpus,
     format_cpus,
     read_affinity,
-    read_cpu_quota,
     read_topology,
 )
 
@@ -124,7 +123,6 @@ def plan(
         ranks,
         read_affinity(topology)[0] if allowed is None else allowed,
         exclusive=options.mode == "exclusive",
-        quota=read_cpu_quota(root),
     )
     notes = []
     verdicts = {binding.verdict for binding in bindings}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import binding
@@ -28,26 +27,25 @@ def make_gpus(nodes: Sequence[int | None]) -> list[binding.Gpu]:
 
 def plan(
     machine: Topology, gpus: Sequence[binding.Gpu], ranks: int, allowed: Cpus | None = None,
-    quota: float | None = None, exclusive: bool = False,
+    exclusive: bool = False,
 ) -> list[binding.Binding]:  # fmt: skip
     cpus = machine.cpus if allowed is None else allowed
-    return binding.plan_bindings(machine, gpus, ranks, cpus, exclusive=exclusive, quota=quota)
+    return binding.plan_bindings(machine, gpus, ranks, cpus, exclusive=exclusive)
 
 
 @pytest.mark.parametrize(
-    ("options", "lists", "threads"),
+    ("exclusive", "lists"),
     [
-        ({}, ["0-51,104-155"] * 4 + ["52-103,156-207"] * 4, 13),
-        ({"exclusive": True}, ["0-12,104-116", "13-25,117-129"], 13),
-        ({"quota": 16.0}, ["0-51,104-155"], 2),
+        (False, ["0-51,104-155"] * 4 + ["52-103,156-207"] * 4),
+        (True, ["0-12,104-116", "13-25,117-129"]),
     ],
 )
-def test_four_gpus_per_node(options: dict[str, Any], lists: list[str], threads: int) -> None:
+def test_four_gpus_per_node(exclusive: bool, lists: list[str]) -> None:
     """52 cores of 2 threads per node are 104 CPUs for 4 ranks, 13 threads each; or 13 cores for
-    each; or 2 threads each where a quota grants the time of 16 CPUs."""
-    made = plan(make_dgx(), make_gpus([0, 0, 0, 0, 1, 1, 1, 1]), 8, **options)
+    each."""
+    made = plan(make_dgx(), make_gpus([0, 0, 0, 0, 1, 1, 1, 1]), 8, exclusive=exclusive)
     assert [format_cpus(each.cpus) for each in made][: len(lists)] == lists
-    assert {(each.verdict, each.omp_threads) for each in made} == {("ok", threads)}
+    assert {(each.verdict, each.omp_threads) for each in made} == {("ok", 13)}
 
 
 def test_what_a_cgroup_excludes() -> None:

@@ -53,17 +53,6 @@ def test_pci_devices(tmp_path: Path) -> None:
     assert topology.locate_pci("0000:2b:00.0", tmp_path).node is None
 
 
-def test_the_smallest_cpu_quota_counts(tmp_path: Path) -> None:
-    """Of all cgroups above the process; `max` is no limit."""
-    write_file_tree(
-        tmp_path,
-        {"proc/self/cgroup": "0::/job/step", "sys/fs/cgroup/job/step/cpu.max": "max 100000",
-         "sys/fs/cgroup/job/cpu.max": "250000 100000", "sys/fs/cgroup/cpu.max": "800000 100000"},
-    )  # fmt: skip
-    assert topology.read_cpu_quota(tmp_path) == 2.5
-    assert topology.read_cpu_quota(tmp_path / "none") is None
-
-
 def test_file_systems(tmp_path: Path) -> None:
     """NFS is shared; the mount deepest in the path counts, also with a blank in its name."""
     mounts = tmp_path / "mountinfo"
