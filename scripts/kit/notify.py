@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,13 +50,13 @@ class Notifier:
 
     def settle(self, key: str, seen: str, patience: int | None = None) -> dict[str, Any]:
         """The entry of a key after a look; its `state` is what counts now."""
-        fresh = {"state": "ok", "seen": "ok", "since": 0.0, "count": 0, "told": {}, "samples": []}
+        fresh = {"state": "ok", "seen": "ok", "count": 0, "told": {}, "samples": []}
         entry = self.entries.setdefault(key, fresh)
         entry["count"] = entry["count"] + 1 if entry["seen"] == seen else 1
         entry["seen"] = seen
         is_settled = seen == "ok" or entry["count"] >= (patience or self.patience)
         if seen != entry["state"] and is_settled:
-            entry |= {"state": seen, "since": time.time()}
+            entry["state"] = seen
         return entry
 
     def notify(self, sentences: Mapping[str, str]) -> None:

@@ -118,77 +118,51 @@ def test_wrong_use(
         call_tool(TOOL, *arguments, environ={"PATH": "/none"})
 
 
-class Admin:
-    """Runs the tool on the login node; its remote shell enters the namespaces of a node."""
-
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self.cluster = cluster
-        cases = []
-        for node in cluster.nodes:
-            first = cluster.processes[node].pid
-            children = Path(f"/proc/{first}/task/{first}/children").read_text()
-            cases.append(f"{node}) target={children.split()[0]};;")
-        self.shell = folder / "reach"
-        self.shell.write_text(
-            "#!/bin/bash\ncase $1 in\n" + "\n".join(cases) + "\nesac\nshift\n"
-            'exec nsenter --target=$target --net --uts --mount --pid env -u SLURM_JOB_ID "$@"\n'
-        )
-        self.shell.chmod(0o755)
-
-    def run(self, *arguments: str) -> tuple[int, str, str]:
-        """The tool's status, table and notes."""
-        tool = [sys.executable, SCRIPTS / TOOL, "--connect", f"{self.shell} {{node}}"]
-        done = self.cluster.run([*tool, *arguments])
-        assert "Traceback" not in done.stderr, done.stderr
-        return done.returncode, done.stdout, done.stderr
-
-    def drain(self, node: str, reason: str) -> None:
-        """Drain a node by hand."""
-        command = ("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
-        self.cluster.ask(*command)
-        self.wait_for(node, "drained")
-
-    def wait_for(self, node: str, state: str) -> None:
-        """A node that was resumed is `idle*` until the controller has heard from it."""
-        self.cluster.wait_for(lambda: self.cluster.state(node) == state, f"it is not {state}")
-
-
-@pytest.fixture
-def admin(cluster: Cluster, tmp_path: Path) -> Admin:
-    return Admin(cluster, tmp_path)
-
-
 def test_what_is_left_is_ended_only_when_asked(
-    cluster: Cluster, admin: Admin, module: ModuleType, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    cluster: Cluster, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A user's process that ignores SIGTERM is named and stays until --kill; other nodes and other
     reasons are respected, also one that is given in the meantime."""
+    # The remote shell enters the namespaces of the node.
+    first = cluster.processes["node2"].pid
+    target = Path(f"/proc/{first}/task/{first}/children").read_text().split()[0]
+    reach = f"nsenter --target={target} --net --uts --mount --pid env --unset=SLURM_JOB_ID"
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        tool = [sys.executable, SCRIPTS / TOOL, "--connect", f"{reach} NODE={{node}}"]
+        done = cluster.run([*tool, *arguments])
+        return done.returncode, done.stdout, done.stderr
+
+    def drain(reason: str) -> None:
+        command = ("scontrol", "update", "nodename=node2", "state=drain", f"reason={reason}")
+        cluster.ask(*command)
+        cluster.wait_for(lambda: cluster.state("node2") == "drained", "it is not drained")
+
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
     command = ["setpriv", "--reuid=4242", "--clear-groups", sys.executable, "-c"]
     script = 'nohup "$@" > "$0" 2> /dev/null & until test -s "$0"; do sleep 0.1; done; echo $!'
     left = ["sh", "-c", script, tmp_path / "up", *command, f"{code}; time.sleep(600)"]
     number = cluster.run(left, on="node2").stdout.strip()
     alive = ["test", "-d", f"/proc/{number}/fd"]
-    admin.drain("node2", "Kill task failed")
-    status, out, notes = admin.run("--undrain")
-    assert (status, "leftovers" in out) == (1, True), out
+    drain("Kill task failed")
+    status, out, notes = run("--undrain")
+    assert (status, "leftovers" in out) == (1, True), out + notes
     assert re.search(f"node2: {number} of job -, user 4242, state [RS]", notes), notes
     notes = 'no node is drained for "Kill task failed"\n'
-    assert admin.run("--nodes", "node1", "--kill", "--undrain") == (0, "", notes)
-    admin.drain("node2", "Kill task failed, and a bad disk")
-    assert admin.run("--kill", "--undrain")[:2] == (0, "")
+    assert run("--nodes", "node1", "--kill", "--undrain") == (0, "", notes)
+    drain("Kill task failed, and a bad disk")
+    assert run("--kill", "--undrain") == (0, "", notes)
     assert cluster.run(alive, on="node2").returncode == 0
-    admin.drain("node2", "Kill task failed")
-    status, out, notes = admin.run("--kill", "--undrain")
+    drain("Kill task failed")
+    status, out, notes = run("--kill", "--undrain")
     assert (status, "undrained" in out) == (0, True), out + notes
     assert cluster.run(alive, on="node2").returncode == 1
-    admin.wait_for("node2", "idle")
+    cluster.wait_for(lambda: cluster.state("node2") == "idle", "it is not resumed")
 
     # The commands are real; they are only started on the login node.
     monkeypatch.setattr(module, "call_slurm", lambda *command: cluster.ask(*command))
-    admin.drain("node2", "Kill task failed")
+    drain("Kill task failed")
     (node,) = module.list_nodes(["node2"])
-    admin.drain("node2", "bad disk")
+    drain("bad disk")
     assert module.undrain(node) == "its state or reason changed in the meantime"
     assert cluster.state("node2") == "drained"
