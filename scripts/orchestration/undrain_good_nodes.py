@@ -258,12 +258,14 @@ def main(arguments: list[str] | None = None) -> int:
         with ThreadPoolExecutor(NODES_AT_ONCE) as pool:
             rows = list(pool.map(lambda node: treat_node(node, *work), nodes))
         good = all(row["verdict"] in ("clean", "undrained") for row in rows)
-    report.rows = [{"node": number, **row} for number, row in enumerate(rows)]
     if rows:
         headings = ["node", "drained", "left", "stuck", "on GPUs", "killed", "verdict"]
         print(format_table([*headings, "what to do"], [list(row.values()) for row in rows]))
     else:
         print(f'no node is drained for "{REASON}"', file=sys.stderr)
+    for number, row in enumerate(rows):
+        del row["advice"]
+        report.rows.append({"node": number, **row})
     report.complete = True
     report.save()
     return int(not good)

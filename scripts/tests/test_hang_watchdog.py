@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,26 +65,6 @@ def py_spy(module: Any) -> None:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Any]]:
-    """Start programs in groups of their own, which end with the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def run(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, start_new_session=True, **options,
-        )  # fmt: skip
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-@pytest.fixture
 def quiet(tmp_path: Path) -> list[str]:
     """A command that says something once, and ends when `go` is there."""
     path = tmp_path / "quiet.py"
@@ -138,16 +117,16 @@ def test_every_heartbeat_counts(
 
 @pytest.mark.usefixtures("py_spy")
 def test_a_hang_is_reported_while_the_command_goes_on(
-    start: Callable[..., Any], quiet: list[str], tmp_path: Path
+    run_tool: Callable[..., Any], quiet: list[str], tmp_path: Path
 ) -> None:
     """It is not harmed and ends by itself; the sentence comes last, and dumps are there."""
     out, path = tmp_path / "out", tmp_path / "x.json"
-    process = start(sys.executable, PATH, "run", "--timeout", "1s", "--out", out, "--json", path,
-                    "--then", f"command:touch {tmp_path}/go", "--", *quiet)  # fmt: skip
-    said, notes = process.communicate(timeout=60)
-    assert (process.returncode, said) == (5, "started\ndone\n")
-    assert notes.splitlines()[-1] == "hang_watchdog: rank 0 in wait_long at quiet.py:5"
-    assert "note: command: done" in notes
+    words = ["--timeout", "1s", "--out", str(out), "--json", str(path)]
+    go = f"command:touch {tmp_path}/go"
+    done = run_tool(TOOL, "run", *words, "--then", go, "--", *quiet)
+    assert (done.returncode, done.stdout) == (5, "started\ndone\n")
+    assert done.stderr.splitlines()[-1] == "hang_watchdog: rank 0 in wait_long at quiet.py:5"
+    assert "note: command: done" in done.stderr
     (folder,) = out.iterdir()
     names = sorted(path.name.partition("_")[0] for path in folder.iterdir())
     assert names == ["norank", "report.txt"]
@@ -187,22 +166,24 @@ def test_kill_ends_the_whole_tree(
 
 
 @pytest.mark.usefixtures("py_spy")
-def test_watch_beside_a_job(start: Callable[..., Any], quiet: list[str], tmp_path: Path) -> None:
+def test_watch_beside_a_job(run_tool: Callable[..., Any], quiet: list[str], tmp_path: Path) -> None:
     """--match finds Python processes and what they started, not a shell with the same words; the
     watch ends with the job, with status 1."""
     log = tmp_path / "log"
     log.touch()
-    job, other = start(*quiet), start("sh", "-c", "sleep 100; true", quiet[1])
-    assert job.stdout.readline() == "started\n"
-    words = ["--log", log, "--timeout", "1s", "--out", tmp_path / "out", "--then", "kill"]
-    words += ["--match", re.escape(quiet[1]), "--pid", job.pid]
-    watchdog = start(sys.executable, PATH, "watch", *words)
-    table, notes = watchdog.communicate(timeout=60)
-    assert watchdog.returncode == 1
-    assert table.startswith("| ranks")
-    assert notes.splitlines()[-2:] == ["rank 0 in wait_long at quiet.py:5", "note: kill: done"]
-    assert job.wait() == -signal.SIGTERM
-    assert other.poll() is None
+    shell, pipe = ["sh", "-c", "read line", quiet[1]], subprocess.PIPE  # until the pipe is closed
+    with subprocess.Popen(quiet, stdout=pipe) as job, subprocess.Popen(shell, stdin=pipe) as other:
+        assert job.stdout
+        assert job.stdout.readline() == b"started\n"
+        words = ["--log", log, "--timeout", "1s", "--out", tmp_path / "out", "--then", "kill"]
+        words += ["--match", re.escape(quiet[1]), "--pid", job.pid]
+        done = run_tool(TOOL, "watch", *map(str, words))
+        assert other.poll() is None
+    assert done.returncode == 1
+    assert done.stdout.startswith("| ranks")
+    notes = done.stderr.splitlines()
+    assert notes[-2:] == ["rank 0 in wait_long at quiet.py:5", "note: kill: done"]
+    assert job.returncode == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(
@@ -227,23 +208,19 @@ def test_wrong_use_is_told(
 @pytest.mark.torch
 @pytest.mark.nightly
 @pytest.mark.usefixtures("py_spy")
-def test_the_outlier_of_torchrun_is_named(start: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_outlier_of_torchrun_is_named(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Four ranks of gloo, one of which stops elsewhere; the launcher is not a rank. The saved
     dumps give the same answer, and the sentence comes below torchrun's traceback."""
     (tmp_path / "train.py").write_text(TRAIN)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    process = start(
-        *(sys.executable, PATH, "run", "--first", "40s", "--timeout", "3s", "--then", "kill"),
-        *("--out", tmp_path / "out", "--", *torchrun, "--nproc_per_node", "4", "train.py"),
-        cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    said, notes = process.communicate(timeout=180)
-    assert process.returncode not in (0, 2), notes
-    assert said.count("step 1\n") == 4
-    assert "Traceback" in notes
-    assert notes.splitlines()[-1] == f"hang_watchdog: {SUMMARY}"
-    merge = [sys.executable, PATH, "merge", tmp_path / "out"]
-    merged = subprocess.run(merge, capture_output=True, text=True, check=True)
+    train = [*torchrun, "--nproc_per_node", "4", "train.py"]
+    words = ["--first", "40s", "--timeout", "3s", "--then", "kill", "--out", "out", "--", *train]
+    done = run_tool(TOOL, "run", *words, cwd=tmp_path, environ={"OMP_NUM_THREADS": "1"})
+    assert done.returncode not in (0, 2), done.stderr
+    assert done.stdout.count("step 1\n") == 4
+    assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1] == f"hang_watchdog: {SUMMARY}"
+    merged = run_tool(TOOL, "merge", str(tmp_path / "out"))
     assert merged.stderr.splitlines()[-1] == SUMMARY
 
 
