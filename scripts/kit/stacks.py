@@ -75,7 +75,7 @@ def find_site(frames: Sequence[Mapping[str, Any]]) -> str:
 
 
 def read_stacks(rank: int, dump: Row, threads: str) -> list[Stack]:
-    """The threads that are asked for, main or all; where there are none, a stack that says why."""
+    """The main thread, or all threads; a single stack that says why where there are none."""
     stacks = []
     for thread in dump["threads"]:
         frames = thread["frames"]
@@ -95,8 +95,8 @@ def read_stacks(rank: int, dump: Row, threads: str) -> list[Stack]:
 
 
 def make_site_rows(stacks: Iterable[Stack]) -> list[Row]:
-    """A row per call site, the fewest ranks first; of equal ones those outside collectives. Where
-    none has more ranks than every other, there is no outlier."""
+    """A row per call site, the fewest ranks first; ties go to those outside collectives. Without
+    a site that has more ranks than any other, there is no outlier."""
     found: dict[str, list[Stack]] = {}
     for stack in stacks:
         found.setdefault(stack.site, []).append(stack)

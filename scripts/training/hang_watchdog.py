@@ -13,7 +13,7 @@ train.py:41`. An outlier is a rank that is not at the call site of the most rank
 ## What is watched
 
 - `run`: what the command prints, which is passed through, unless `--log` or `--heartbeat` is given
-- `--log`: files of which at least one has to change; `--heartbeat`: files that all have to
+- `--log`: at least one of these files has to change; `--heartbeat`: every one of them has to
 
 At a hang the stacks and the report are saved in `--out`; then follow the actions of `--then`, in
 order. Nothing is killed unless you ask for it, and not if the job has moved again meanwhile.
@@ -137,7 +137,7 @@ def find_own_job() -> str | None:
 
 
 def dump_job(job: str, options: argparse.Namespace, notes: list[str]) -> list[Row]:
-    """The stacks of all ranks of a Slurm job, taken on its nodes; what went wrong is noted."""
+    """The stacks of all ranks of a Slurm job, taken on its nodes. Failures become notes."""
     number, state, nodes = read_job(job)
     if state not in ALIVE_STATES:
         notes.append(f"no stacks of job {job}: it is {state or 'unknown: Slurm does not answer'}")
@@ -263,18 +263,15 @@ class Watchdog:
         return [one for one in find_tree([*self.roots, *matching]) if one.pid != os.getpid()]
 
     def take_dumps(self, notes: list[str]) -> list[Row]:
-        """The stacks of all ranks: those here, and for --job those on its nodes; those of the job
-        that this process is part of only where there are none here."""
-        ranks = choose_ranks(self.find_processes())
+        """The stacks of all ranks: of --job, else of those here, else of the job that this process
+        is part of."""
+        ranks = [] if self.options.job else choose_ranks(self.find_processes())
         dumps = take_stacks(ranks, DUMP_SECONDS, self.options.faulthandler_file)
-        if self.job and (self.options.job or not dumps):
+        if self.job and not dumps:
             try:
-                elsewhere = self.files.ask(lambda: dump_job(self.job or "", self.options, notes))
+                dumps = self.files.ask(lambda: dump_job(self.job or "", self.options, notes))
             except (OSError, UsageError) as error:
-                elsewhere = []
                 notes.append(str(error))
-            here = {(dump["host"], dump["pid"]) for dump in dumps}
-            dumps += [dump for dump in elsewhere if (dump["host"], dump["pid"]) not in here]
         return dumps
 
     def respond(self, silence: Silence, names: Sequence[str]) -> None:
@@ -306,12 +303,15 @@ class Watchdog:
             if not is_ended and silence.has_moved(names):
                 print("note: the job has moved again, so nothing more is done", file=sys.stderr)
                 return
-            problem = self.act(kind, argument, folder, text)
+            try:
+                problem = self.act(kind, argument, folder, text)
+            except (OSError, subprocess.SubprocessError) as error:
+                problem = str(error)
             is_ended = is_ended or kind in ("kill", "scancel")
             print(f"note: {kind}: {problem or 'done'}", file=sys.stderr, flush=True)
 
     def act(self, kind: str, argument: str, folder: Path, text: str) -> str | None:
-        """Do one thing; None, or why it failed."""
+        """Do one thing; None, or why it failed. Raises OSError and SubprocessError."""
         if kind == "mail":
             job = f" of job {self.job}" if self.job else ""
             where = f"host: {socket.gethostname()}\nstacks: {folder}\n\n"
@@ -320,20 +320,13 @@ class Watchdog:
         if kind == "command":
             environ = {"HANG_FOLDER": str(folder), "HANG_SUMMARY": self.summary,
                        "HANG_JOB": self.job or ""}  # fmt: skip
-            try:
-                done = subprocess.run(argument, shell=True, check=False, stdout=sys.stderr,
-                                      env=os.environ | environ,
-                                      timeout=COMMAND_SECONDS)  # fmt: skip
-            except subprocess.TimeoutExpired:
-                return f"not done within {COMMAND_SECONDS:.0f} s"
+            done = subprocess.run(argument, shell=True, check=False, stdout=sys.stderr,
+                                  env=os.environ | environ, timeout=COMMAND_SECONDS)  # fmt: skip
             return f"ended with status {done.returncode}" if done.returncode else None
         if kind == "kill":
             left = end_processes(self.find_processes())
             return f"{len(left)} processes do not end, {left[0].pid} is one" if left else None
-        try:
-            call_slurm("scancel", self.job or "")
-        except OSError as error:
-            return str(error)
+        call_slurm("scancel", self.job or "")
         return None
 
     def look_once(self, silence: Silence) -> None:
@@ -387,7 +380,7 @@ def pass_on(pipe: BinaryIO, target: int, counts: dict[int, int]) -> None:
 
 
 def run_demo(report: Report, stop: Stop) -> int:
-    """Start four ranks of which one hangs, watch them, and check that it is named; the status."""
+    """Start four ranks, watch them, and check that the one that hangs is named; the status."""
     ranks: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory(prefix="hang_") as folder:
         try:
