@@ -70,8 +70,8 @@ from kit.binding import (
 )
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.files import is_shared, read_text
+from kit.launchers import Task, find_task, read_numbers
 from kit.report import Report, format_table
-from kit.slurm import Task, expand_nodelist, read_task
 from kit.topology import (
     Cpus,
     Topology,
@@ -88,16 +88,6 @@ PROFILES = {
     "demo": ["--demo", "--dry-run", "--ranks", "2", "--cpus", "exclusive", "--cache-root", "keep"],
     "full": ["--dry-run"],
 }
-LAUNCHERS = {
-    "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"),
-    "Open MPI": tuple(f"OMPI_COMM_WORLD_{x}" for x in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
-    "PALS": ("PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
-    "Hydra": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    "Slurm": (),
-    "the environment": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-}
-"""Variables with rank, size, local rank and local size; a fifth one has to be set too."""
-JOB_VARIABLES = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "PALS_APID", "SLURM_JOB_ID", "PBS_JOBID")
 CACHES = {
     "MIOPEN_USER_DB_PATH": "miopen",
     "MIOPEN_CUSTOM_CACHE_DIR": "miopen",
@@ -136,39 +126,14 @@ def find_place(environ: Mapping[str, str], ranks: int | None = None) -> Task:
     """Which rank this is: that of the innermost launcher, or rank 0 of `ranks` on one node."""
     if ranks is not None:
         return Task(0, ranks, 0, ranks, 0, launcher="--ranks")
-    places = (read_place(launcher, environ) for launcher in LAUNCHERS)
-    return next(filter(None, places), Task(0, 1, 0, 1, 0, launcher="no launcher"))
-
-
-def read_numbers(environ: Mapping[str, str], names: Sequence[str]) -> list[int] | None:
-    """The values of variables; None where one of them is not a number."""
-    values = [environ.get(name, "") for name in names]
-    return list(map(int, values)) if all(map(str.isdecimal, values)) else None
-
-
-def read_place(launcher: str, environ: Mapping[str, str]) -> Task | None:
-    """What a launcher of LAUNCHERS says; None without it."""
-    if launcher == "Slurm":
-        task = read_task(environ)
-        if task and task.step is None and task.size > 1:
-            raise UsageError(
-                f"this is the batch script of a job of {task.size} tasks, not one of these tasks: "
-                "write srun before python"
-            )
-        return task
-    names = LAUNCHERS[launcher]
-    numbers = read_numbers(environ, names[:4])
-    if numbers is None or not all(name in environ for name in names[4:]):
-        return None
-    rank, size, local_rank, local_size = numbers
-    node, rest = divmod(rank - local_rank, max(local_size, 1))
-    hosts: Sequence[str] = ()
-    if size > local_size and environ.get("SLURM_JOB_NODELIST"):
-        hosts = expand_nodelist(environ["SLURM_JOB_NODELIST"])
-    elif size > local_size and environ.get("PBS_NODEFILE"):
-        hosts = list(dict.fromkeys(read_text(Path(environ["PBS_NODEFILE"])).split()))
-    job = next((environ[name] for name in JOB_VARIABLES if environ.get(name)), "")
-    return Task(*numbers, None if rest else node, tuple(hosts), job, launcher=launcher)
+    place = find_task(environ)
+    if not place and (tasks := int(environ.get("SLURM_NTASKS", 1))) > 1:
+        raise UsageError(
+            f"this is the batch script of a job of {tasks} tasks, not one of these tasks: write "
+            "srun before python"
+        )
+    job = environ.get("SLURM_JOB_ID", "")
+    return place or Task(0, 1, 0, 1, 0, job=job, launcher="no launcher")
 
 
 def find_master(place: Task) -> tuple[str, str]:
@@ -186,8 +151,8 @@ def find_master(place: Task) -> tuple[str, str]:
 def choose_port(place: Task) -> tuple[str, str]:
     """A port that all ranks of a step agree on and neighboring jobs do not use, and its source."""
     job = int(place.job) if place.job.isdecimal() else zlib.crc32(place.job.encode())
-    port = FIRST_PORT + (STEPS * job + (place.step or 0) % STEPS) % PORTS
-    return str(port), f"job and step of {place.launcher}" if place.job else "no job"
+    port = FIRST_PORT + (STEPS * job + place.step % STEPS) % PORTS
+    return str(port), "job and step" if place.job else "no job"
 
 
 def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:

@@ -54,7 +54,7 @@ def test_the_program_runs_on_the_cpus_of_its_rank(run_tool: Callable[..., Any]) 
     """With its own arguments and exit status, also where they look like options of the tool."""
     cpus = sorted(os.sched_getaffinity(0))
     code = (sys.executable, "-c", f"{PRINT}; sys.exit(37)", "--node_map", "--demo", "--", "-x")
-    place = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    place = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
     done = run_tool(TOOL, "--mode", "exclusive", *code, environ=place)
     own, threads, arguments = json.loads(done.stdout)
     assert set(own) <= set(cpus)

@@ -65,8 +65,8 @@ from kit.binding import (
     verify_binding,
 )
 from kit.cli import Parser, UsageError, positive_int, start
+from kit.launchers import find_task
 from kit.report import Report, Row, format_table
-from kit.slurm import read_task
 from kit.topology import (
     Cpus,
     format_cpus,
@@ -84,22 +84,13 @@ COUNTS = ("local_rank", "device", "numa_node", "cpu_count", "core_count", "ranks
           "omp_threads")  # fmt: skip
 SHOWN = ("local_rank", "device", "pci_address", "numa_node", "cpus", "core_count", "omp_threads",
          "source", "verified", "verdict")  # fmt: skip
-LAUNCHERS = (
-    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    ("PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
-)
 
 
 def read_local_place(environ: Mapping[str, str]) -> tuple[int, int | None]:
-    """Local rank and number of local ranks (None: unknown), as the launcher says; rank 0 of 1
-    without a launcher."""
-    for rank, size in LAUNCHERS:
-        if environ.get(rank):
-            return int(environ[rank]), int(environ[size]) if environ.get(size) else None
-    task = read_task(environ)
-    return (task.local_rank, task.local_size) if task else (0, 1)
+    """Local rank and number of local ranks (None: unknown); rank 0 of 1 without a launcher."""
+    if task := find_task(environ):
+        return task.local_rank, task.local_size
+    return int(environ.get("LOCAL_RANK", 0)), None if "LOCAL_RANK" in environ else 1
 
 
 def plan(
