@@ -202,8 +202,10 @@ class Merged:
         return "\n".join([table, "", *self.tree])
 
 
-def is_python(pid: int) -> bool:
-    """True where a process runs Python."""
+def is_program(pid: int, words: Sequence[str]) -> bool:
+    """True where a process with this command line runs Python, and not hang_watchdog."""
+    if "hang_watchdog.py" in map(os.path.basename, words[:6]):
+        return False
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/exe").readlink().name.startswith(("python", "pypy"))
     return False
@@ -215,7 +217,8 @@ def find_matching(pattern: re.Pattern[str]) -> list[Process]:
     for pid in sorted(list_processes()):
         with contextlib.suppress(OSError):
             is_own = Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
-            if is_own and pattern.search(" ".join(read_words(pid, "cmdline"))) and is_python(pid):
+            words = read_words(pid, "cmdline")
+            if is_own and pattern.search(" ".join(words)) and is_program(pid, words):
                 found += filter(None, [identify(pid)])
     return found
 
@@ -226,7 +229,7 @@ def choose_ranks(processes: Iterable[Process]) -> list[Row]:
     found: dict[int, Row] = {}
     for pid, _ in processes:
         words = read_words(pid, "cmdline")
-        if "hang_watchdog.py" in map(os.path.basename, words[:6]) or not is_python(pid):
+        if not is_program(pid, words):
             continue
         environ = dict(word.partition("=")[::2] for word in read_words(pid, "environ"))
         one: Row = {"host": socket.gethostname(), "pid": pid, "rank": None, "size": None,

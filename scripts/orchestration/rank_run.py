@@ -171,7 +171,7 @@ def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     is_part = granted is not None and granted < topology.count_cores(widest)
     if options.cpus == "auto" and is_part and not is_bound:
         notes.append(f"nothing was bound: Slurm gave this job {granted} CPUs without confining it")
-    elif options.cpus == "exclusive" or (options.cpus == "auto" and not is_bound):
+    elif options.cpus == "exclusive" or not is_bound:
         if binding.is_bound:
             source = f"{binding.verdict}, by {binding.source}"
             return Share(binding.cpus, binding.omp_threads, source, binding, plan, notes)
@@ -336,7 +336,7 @@ def build_parser() -> Parser:
     # fmt: off
     add("--master-addr", metavar="HOST", help="address of rank 0 (default: the first node)")
     add("--master-port", metavar="PORT", help="port of rank 0")
-    add("--cpus", choices=("auto", "exclusive", "keep"), default="auto",
+    add("--cpus", choices=("auto", "exclusive"), default="auto",
         help="CPU binding; auto is exclusive unless the launcher has bound (default: auto)")
     add("--cache-root", metavar="FOLDER",
         help="node-local folder for compile caches; keep leaves them where they are")

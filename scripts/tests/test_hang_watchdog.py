@@ -176,7 +176,7 @@ def test_watch_beside_a_job(run_tool: Callable[..., Any], quiet: list[str], tmp_
         assert job.stdout
         assert job.stdout.readline() == b"started\n"
         words = ["--log", log, "--timeout", "1s", "--out", tmp_path / "out", "--then", "kill"]
-        words += ["--match", re.escape(quiet[1]), "--pid", job.pid]
+        words += ["--match", re.escape(quiet[1])]
         done = run_tool(TOOL, "watch", *map(str, words))
         assert other.poll() is None
     assert done.returncode == 1
@@ -191,8 +191,8 @@ def test_watch_beside_a_job(run_tool: Callable[..., Any], quiet: list[str], tmp_
     [
         ((), "name a task: run, watch, dump or merge"),
         (("run", "--", "/no/such/program"), "/no/such/program: No such file"),
-        (("watch", "--log", "x", "--pid", "999999999"), "there is no process 999999999"),
-        (("watch", "--log", "x", "--pid", "1", "--then", "scancel"), "--then scancel needs --job"),
+        (("watch", "--log", "x", "--match", "no such job"), "none of your Python processes has"),
+        (("watch", "--log", "x", "--match", "py", "--then", "scancel"), "scancel needs --job"),
         (("merge", "none"), "none: No such file"),
     ],
 )

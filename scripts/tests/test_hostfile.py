@@ -1,21 +1,16 @@
 """hostfile: the hosts that Slurm means, with the slots that it gave. Node lists are tested in
-kit/test_slurm.py."""
+kit/test_slurm.py, a real job with the blocks of the book."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_cluster import Cluster
 
 TOOL = "orchestration/hostfile.py"
-PATH = Path(__file__).resolve().parent.parent / TOOL
 JOB = {"SLURM_JOB_NODELIST": "n[1-4]", "SLURM_TASKS_PER_NODE": "8(x3),2"}
-CLUSTER = {"gpus": 2}
-"""Two nodes with two GPUs each."""
 
 
 @pytest.mark.parametrize(
@@ -59,16 +54,3 @@ def test_wrong_use(
     done = run_tool(TOOL, *arguments, environ=variables)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_real_job(cluster: Cluster, tmp_path: Path) -> None:
-    """The hosts of a batch job, with their tasks or GPUs."""
-    script = tmp_path / "job.sh"
-    script.write_text(f"#!/bin/sh\n{sys.executable} {PATH} --output {tmp_path}/hosts-$1\n")
-    command = ["sbatch", "--wait", "--nodes=2", f"--output={tmp_path}/log"]
-    for name, options, expected in (
-        ("tasks", ["--ntasks=3", "--distribution=block"], "node1 slots=2\nnode2 slots=1\n"),
-        ("gpus", ["--gpus-per-node=2"], "node1 slots=2\nnode2 slots=2\n"),
-    ):
-        cluster.ask(*command, *options, str(script), name)
-        assert (tmp_path / f"hosts-{name}").read_text() == expected

@@ -48,6 +48,7 @@ import contextlib
 import datetime
 import glob
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -60,14 +61,13 @@ from typing import BinaryIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.alerts import Mail, mail_address, mail_server, send_alert
-from kit.cli import Parser, UsageError, duration, positive_int, regex_pattern, start
+from kit.cli import Parser, UsageError, duration, regex_pattern, start
 from kit.procs import (
     PatientThread,
     Process,
     end_processes,
     find_tree,
     identify,
-    is_running,
     list_processes,
     read_words,
     start_wrapped,
@@ -240,7 +240,7 @@ class Watchdog:
         self.options = options
         self.report = report
         self.stop = stop
-        self.roots = [process for pid in options.pid if (process := identify(pid))]
+        self.roots: list[Process] = []
         self.job = options.job or find_own_job()
         self.job_state: str | None = None
         self.asked_slurm = -float("inf")
@@ -338,7 +338,7 @@ class Watchdog:
     def follow(self) -> int:
         """Watch until the job has ended; the exit status. Raises Stopped."""
         silence = Silence(self.options)
-        while self.job_state != "GONE" and (not self.roots or any(map(is_running, self.roots))):
+        while self.job_state != "GONE" and (self.options.job or self.find_processes()):
             self.look_once(silence)
             self.stop.check()
             time.sleep(self.interval)
@@ -388,12 +388,11 @@ def run_demo(report: Report, stop: Stop) -> int:
             for rank in range(4):
                 environ = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "4"}
                 environ.pop("TORCHELASTIC_RUN_ID", None)
-                words = [sys.executable, "demo.py"]
+                words = [sys.executable, f"{folder}/demo.py"]
                 ranks.append(subprocess.Popen(words, env=environ, cwd=folder))
             words = f"--demo watch --timeout 1s --then kill --log {folder}/train.log --out {folder}"
             file = f"--faulthandler-file={folder}/stacks.{{pid}}"
-            pids = [str(process.pid) for process in ranks]
-            options = read_options([*words.split(), file, "--pid", *pids])
+            options = read_options([*words.split(), file, "--match", re.escape(folder)])
             Watchdog(options, report, stop).follow()
         finally:
             for process in ranks:
@@ -432,11 +431,10 @@ def build_parser() -> Parser:
     for name, text in helps.items():
         task = tasks.add_parser(name, help=text)
         add = task.add_argument
-        task.set_defaults(pid=[], match=None, job=None, command=[], then=[], timeout=600.0)
+        task.set_defaults(match=None, job=None, command=[], then=[], timeout=600.0)
         if name in ("watch", "dump"):
-            add("--pid", type=positive_int, nargs="+", help="all ranks below these processes")
             add("--match", type=regex_pattern, metavar="REGEX",
-                help="your Python processes with such a command line")
+                help="your Python processes with such a command line, and what they started")
         if name != "merge":
             add("--job", metavar="ID", help="all ranks of this Slurm job")
             add("--faulthandler-file", metavar="PATH",
@@ -478,16 +476,15 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
         raise UsageError("name the command: hang_watchdog.py run --timeout 10m -- python train.py")
     if task == "watch" and not options.log and not options.heartbeat:
         raise UsageError("name what to watch: --log or --heartbeat")
-    if task != "run" and not (options.pid or options.match or options.job):
-        raise UsageError("name the ranks: --pid, --match or --job")
-    for pid in options.pid:
-        if identify(pid) is None:
-            raise UsageError(f"--pid: there is no process {pid}")
+    if task != "run" and not (options.match or options.job):
+        raise UsageError("name the ranks: --match or --job")
+    if task == "watch" and options.match and not find_matching(options.match):
+        raise UsageError("--match: none of your Python processes has such a command line")
     kinds = [kind for kind, _ in options.then]
     if "scancel" in kinds and not (options.job or find_own_job()):
         raise UsageError("--then scancel needs --job")
-    if task == "watch" and "kill" in kinds and not (options.pid or options.match):
-        raise UsageError("--then kill needs --pid or --match; for a job use --then scancel")
+    if task == "watch" and "kill" in kinds and not options.match:
+        raise UsageError("--then kill needs --match; for a job use --then scancel")
     if options.job:
         read_job(options.job)
     if not find_py_spy() and not options.faulthandler_file:
