@@ -54,8 +54,7 @@ class Notifier:
         entry = self.entries.setdefault(key, fresh)
         entry["count"] = entry["count"] + 1 if entry["seen"] == seen else 1
         entry["seen"] = seen
-        is_settled = seen == "ok" or entry["count"] >= (patience or self.patience)
-        if seen != entry["state"] and is_settled:
+        if seen == "ok" or entry["count"] >= (patience or self.patience):
             entry["state"] = seen
         return entry
 
