@@ -99,8 +99,14 @@ PORTS = 10000
 STEPS = 16
 
 
-Machine = tuple[Topology, Sequence[Gpu], tuple[Cpus, Cpus], int | None]
-"""Topology, visible GPUs, CPUs of rank and node, and how many Slurm gave to the job."""
+class Machine(NamedTuple):
+    """Topology, visible GPUs, the CPUs of this rank and of the job, and how many Slurm gave it."""
+
+    topology: Topology
+    gpus: Sequence[Gpu]
+    own: Cpus
+    widest: Cpus
+    granted: int | None
 
 
 class Share(NamedTuple):
@@ -157,7 +163,7 @@ def choose_port(place: Task) -> tuple[str, str]:
 
 def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     """The CPUs of this rank, planned for all ranks of its node together."""
-    topology, visible, (own, widest), granted = machine
+    topology, visible, own, widest, granted = machine
     ranks, notes = place.local_size, []
     if 1 < len(visible) < ranks:
         notes.append(f"{len(visible)} GPUs for {ranks} ranks: CPUs were divided without them")
@@ -187,7 +193,7 @@ def read_machine(place: Task, environ: Mapping[str, str]) -> Machine:
     topology = read_topology()
     granted = read_numbers(environ, ["SLURM_CPUS_ON_NODE"]) if place.launcher == "Slurm" else None
     visible = choose_visible(find_gpus(), environ)
-    return topology, visible, read_affinity(topology), granted[0] if granted else None
+    return Machine(topology, visible, *read_affinity(topology), granted[0] if granted else None)
 
 
 def find_interface(address: str) -> str | None:

@@ -93,7 +93,7 @@ def test_masks_of_a_lumi_node(module: ModuleType, tmp_path: Path) -> None:
     write_file_tree(tmp_path, files)
     allowed = frozenset(cpu for cpu in range(64) if cpu % 8)
     gpus = module.find_gpus(tmp_path)
-    machine = (module.read_topology(tmp_path), gpus, (allowed, allowed), None)
+    machine = (module.read_topology(tmp_path), gpus, allowed, allowed, None)
     options = SimpleNamespace(cpus="exclusive")
     plan = module.plan_share(module.Task(0, 8, 0, 8, 0), options, machine).plan
     masks = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000"
@@ -108,7 +108,7 @@ def test_what_the_launcher_has_bound_stays(module: ModuleType) -> None:
     machine = Topology((NumaNode(0, cpus),), {cpu: cpu for cpu in cpus})
 
     def share(ranks: int, own: Any = cpus, mode: str = "auto", granted: int | None = None) -> Any:
-        found = (machine, (), (own, cpus), granted)
+        found = (machine, (), own, cpus, granted)
         place = module.Task(ranks - 1, ranks, ranks - 1, ranks, 0)
         return module.plan_share(place, SimpleNamespace(cpus=mode), found)
 
