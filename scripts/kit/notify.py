@@ -100,9 +100,5 @@ class Notifier:
 def read_notifier(top: Settings, tool: str, patience: int = 1) -> Notifier:
     """The notifier of a file: title, state, patience and channels. Raises UsageError."""
     state = top.find_file(top.take("state", str, f"{top.file.stem}.state.json"))
-    if not state.parent.is_dir():
-        raise top.error("state", f"there is no folder {state.parent}")
-    looks = top.take("patience", int, patience)
-    if looks < 1:
-        raise top.error("patience", "has to be at least 1")
-    return Notifier(tool, read_channels(top), top.take("title", str, tool), looks, state)
+    title, looks = top.take("title", str, tool), top.take("patience", int, patience)
+    return Notifier(tool, read_channels(top), title, looks, state)
