@@ -86,11 +86,7 @@ def _keep_ends(chapter: Any) -> None:
     for element in reversed(list(chapter.iter("table", *_LEAVES))):
         if element.get("data-page") == "turned" or "turned" in element.get("class", "").split():
             turned, wanted = element, _QUARTER
-        elif (
-            wanted > 0
-            and element.tag != "table"
-            and not any(e is not element for e in element.iter(*_LEAVES))
-        ):
+        elif wanted > 0 and next(element.iterdescendants(*_LEAVES), None) is None:
             element.set("data-end", "")
             wanted -= _count_lines(element)
     if turned is not None and wanted > 0:
