@@ -37,7 +37,7 @@ def test_headings_turn_with_their_table() -> None:
     short, long = (
         etree.fromstring(
             f'<body><section class="chapter"><h1>Title</h1>{text}<h2>A</h2><h3>B</h3><p>See:</p>'
-            f'<table class="turned"/><p>After</p>{words}</section></body>'
+            f'<table class="turned">{"<tr/>" * 9}</table><p>After</p>{words}</section></body>'
         )
         for text in ("<p>Short.</p>", words)
     )
@@ -45,6 +45,8 @@ def test_headings_turn_with_their_table() -> None:
         dress(root, {})
         assert [e.tag for e in root.findall(".//*[@data-page='turned']")] == turned
         assert [e.text for e in root.findall(".//*[@data-page='upright']")] == ["After"]
+        assert len(root.findall(".//tr[@data-end]")) == 7
+        assert (root.find("section[@data-begins]") is not None) is (root is short)
 
 
 @pytest.mark.parametrize("count", [41, 43, 45])

@@ -77,21 +77,28 @@ def _turn_pages(root: Any) -> None:
 
 
 def _keep_ends(chapter: Any) -> None:
-    """Mark what comes last before the rest of a page stays empty, at the end of a part and before
-    a turned table: so much that the page is at least a quarter full. Where a chapter has less
-    before its turned table, it begins turned."""
+    """Mark what comes last before the rest of a page stays empty, at the end of a part, before and
+    after a turned table: so much that the page is at least a quarter full. Where a chapter has
+    less before its turned table, it begins turned."""
     after = chapter.getnext()
     wanted = _QUARTER if after is None or after.get("class") == "part" else 0
     turned = None
-    for element in reversed(list(chapter.iter("table", *_LEAVES))):
-        if element.get("data-page") == "turned" or "turned" in element.get("class", "").split():
+    for element in reversed(list(chapter.iter(etree.Element))):
+        if element.get("data-page") == "upright":
+            wanted = _QUARTER // 2  # a turned page is low
+        elif element.get("data-page") == "turned" or "turned" in element.get("class", "").split():
             turned, wanted = element, _QUARTER
-        elif wanted > 0 and next(element.iterdescendants(*_LEAVES), None) is None:
+        elif wanted > 0 and element.tag in _LEAVES and not _holds_leaves(element):
             element.set("data-end", "")
             wanted -= _count_lines(element)
     if turned is not None and wanted > 0:
+        chapter.set("data-begins", "turned")
         for before in turned.itersiblings(preceding=True):
             before.set("data-page", "turned")
+
+
+def _holds_leaves(element: Any) -> bool:
+    return next(element.iterdescendants(*_LEAVES), None) is not None
 
 
 def _count_lines(element: Any) -> int:
@@ -101,6 +108,8 @@ def _count_lines(element: Any) -> int:
             return text.count("\n") + 1
         case "figure":
             return _QUARTER
+        case "tr":
+            return 1
         case _:
             return len(text) // _LINE + (3 if element.tag in _HEADINGS else 1)
 
