@@ -19,8 +19,9 @@ _LED = frozenset(("pre", "table", "ul", "ol", "figure", "blockquote"))
 """What a paragraph that ends with a colon leads to."""
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _LEAVES = ("p", "li", "tr", "dt", "dd", "pre", "figure", *_HEADINGS)
-_QUARTER, _LINE = 14, 110
-"""Lines that fill a quarter of a page, and characters in a line: both a little more than needed."""
+_QUARTER, _LINE = 12, 100
+"""Lines of text that fill a quarter of a page with the room between them, and characters in a line,
+or a few more."""
 _WHOLE = 3
 """A table with so many rows is never split, as the style sheet has it."""
 _SHARE = re.compile(r"width: ([\d.]+)%")
@@ -90,6 +91,7 @@ def _keep_ends(chapter: Any) -> None:
             turned, wanted = element, _QUARTER
         elif wanted > 0 and element.tag in _LEAVES and not _holds_leaves(element):
             element.set("data-end", "")
+            element.set("style", f"{element.get('style', '')}; widows: {wanted}".removeprefix("; "))
             wanted -= _count_lines(element)
     if turned is not None and wanted > 0:
         chapter.set("data-begins", "turned")
@@ -105,7 +107,7 @@ def _count_lines(element: Any) -> int:
     text = "".join(element.itertext())
     match element.tag:
         case "pre":
-            return text.count("\n") + 1
+            return text.count("\n") * 3 // 4 + 1
         case "figure":
             return _QUARTER
         case "tr":
