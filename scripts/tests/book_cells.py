@@ -150,6 +150,11 @@ assert "return 1 + 1" in trace.read_text()
 Path("hang.py").write_text(text('dist.init_process_group("gloo")'))
 shown = shell("export OMP_NUM_THREADS=1", status=1)
 assert (shown.count("step 3"), shown.count("step 4")) == (4, 0)
+(report,) = Path("hang_dumps").glob("*/report.txt")
+if Path(sys.executable).with_name("py-spy").exists():
+    summary = "rank 2 in load_shard at hang.py:8; ranks 0-1,3 in all_reduce at hang.py:15\n"
+    assert report.read_text().startswith(summary)
+    assert summary in (ROOT / "book/debug/hangs/README.md").read_text()
 
 # %% debug/hangs
 lines = (f"[rank{rank}]: [Rank {rank}] Watchdog caught collective" for rank in range(512))
