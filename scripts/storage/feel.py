@@ -92,23 +92,24 @@ def measure_place(
     folder: Path, options: argparse.Namespace, archive: bytes
 ) -> Iterator[tuple[str, str, float]]:
     """Do each task once in a place; task, state of the caches and seconds. Raises RuntimeError."""
-    tree, clone, large, package = (folder / name for name in ("tree", "clone", "large", "package"))
+    clone, large, package = (folder / name for name in ("clone", "large", "package"))
     if {"unpack", "remove"} & set(options.tasks):
         began = time.perf_counter()
         unpack(archive, folder / "unpacked")
         yield "unpack", "new", time.perf_counter() - began
+        if count_files(folder / "unpacked") != options.files:
+            raise RuntimeError("unpacking left out files")
         began = time.perf_counter()
         shutil.rmtree(folder / "unpacked")
         yield "remove", "new", time.perf_counter() - began
-    if "clone" in options.tasks:  # over git's transport, as from a server, not by hard links
-        command = [*GIT, "clone", "--quiet", f"file://{options.origin}", clone]
-        yield "clone", "new", time_command(command, lambda _: True)
+    if "clone" in options.tasks:
         shutil.rmtree(clone)
+        yield "clone", "new", clone_to(clone, options)
     python, name, copy = [sys.executable, "-B"], options.module, folder / "module"
     isolated = [*python, "-I", "-S", "-c", IMPORT.format("feel_package", "COUNT"), package]
     foreign = [*python, "-c", IMPORT.format(name, "__path__[0]"), copy]
     for task, below, command, is_right in (
-        ("status", tree, [*GIT, "-C", tree, "status", "--short"], lambda out: not out),
+        ("status", clone, [*GIT, "-C", clone, "status", "--short"], lambda out: not out),
         ("list", large, ["ls", "-l", large], lambda out: out.count("\n") == options.entries + 1),
         ("package", package, isolated, lambda out: out == f"{options.modules}\n"),
         ("import", copy, foreign, lambda out: out.endswith(f"{copy / name}\n")),
@@ -138,6 +139,18 @@ def unpack(archive: bytes, target: Path) -> None:
         opened.extractall(target)
 
 
+def clone_to(target: Path, options: argparse.Namespace) -> float:
+    """Seconds of a git clone; over git's transport, as from a server, not by hard links."""
+    command = [*GIT, "clone", "--quiet", f"file://{options.origin}", target]
+    return time_command(command, lambda _: count_files(target) == options.files)
+
+
+def count_files(folder: Path) -> int:
+    """The number of files below a directory, those of git not counted."""
+    walk = os.walk(folder)
+    return sum(len(files) for base, _, files in walk if ".git" not in Path(base).parts)
+
+
 def drop_pages(folder: Path) -> None:
     """Drop the contents of all files below a directory from the page cache."""
     for path in folder.rglob("*"):
@@ -161,13 +174,15 @@ def make_archive(files: int) -> bytes:
 
 
 def prepare(folders: Sequence[Path], options: argparse.Namespace, archive: bytes) -> None:
-    """Create what the tasks read: a repository, a package, a large directory."""
-    options.origin = folders[-1] / "tree"
+    """Create what the tasks read: a repository and its clones, a package, a large directory."""
+    options.origin = folders[-1] / "origin"
+    if {"clone", "status"} & set(options.tasks):
+        unpack(archive, options.origin)
+        for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=x"]):
+            time_command([*GIT, "-C", options.origin, *words], lambda _: True)
+        for folder in folders:
+            clone_to(folder / "clone", options)
     for folder in folders:
-        if {"clone", "status"} & set(options.tasks):
-            unpack(archive, folder / "tree")
-            for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=x"]):
-                time_command([*GIT, "-C", folder / "tree", *words], lambda _: True)
         if "list" in options.tasks:
             (folder / "large").mkdir()
             for number in range(options.entries):

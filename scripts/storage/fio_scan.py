@@ -181,9 +181,9 @@ def make_row(load: Load, runs: Sequence[Row | tuple[str, str]], access: str) -> 
 
 def list_loads(options: argparse.Namespace) -> list[Load]:
     """The grid. Raises UsageError where its files do not fit the file system."""
-    grid = itertools.product(options.patterns, options.file_sizes, options.block_sizes,
+    grid = itertools.product(options.file_sizes, options.patterns, options.block_sizes,
                              options.jobs, options.iodepth)  # fmt: skip
-    loads = [Load(*parts) for parts in grid]
+    loads = [Load(pattern, file_bytes, *rest) for file_bytes, pattern, *rest in grid]
     largest = max(load.jobs * load.file_bytes for load in loads)
     if largest > shutil.disk_usage(options.path).free:
         needed = format_bytes(largest)
