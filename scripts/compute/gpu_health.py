@@ -100,7 +100,6 @@ COLUMNS = {
         "Max Graphics Package Power (W)",
     ),
 }  # fmt: skip
-UNITS = {"gpu": "1"} | {n: c[0] for n, c in COLUMNS.items() if c[0] not in ("text", "flag")}
 ALIKE = ("vbios", "driver", "ecc_mode", "pcie_generation_max", "pcie_width_max", "nvlinks",
          "nvlinks_up", "power_limit_watts")  # fmt: skip
 """What a GPU has to share with most others of its model."""
@@ -184,7 +183,7 @@ def make_row(node: str, index: int, program: int, values: Mapping[str, Any]) -> 
             read = [read_value(kind, values.get(folder + name)) for name in names]
             known = [value for value in read if value is not None]
             if known and row[column] is None:
-                row[column] = sum(known) if column in UNITS else known[0]
+                row[column] = known[0] if kind in ("text", "flag") else sum(known)
     throttles = [path for path in values if path.startswith(("Clocks Event", "throttle/"))]
     active = [path.split("/")[-1].lower() for path in throttles if values[path] in ACTIVE]
     if throttles:
@@ -424,7 +423,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("gpu_health", __version__, METHOD, UNITS, options.json)
+    report = Report("gpu_health", __version__, METHOD, options.json)
     if options.demo:
         texts = {"demo": make_demo(8, DEMO_CHANGES)}
     elif options.files:

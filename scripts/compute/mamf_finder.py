@@ -95,13 +95,6 @@ COMPARE = {
     "alike": ["details.header.device_kind", "details.header.device_model",
               "details.header.threads", "details.settings.fast_accumulation"],
 }  # fmt: skip
-ONES = ("m", "n", "k", "samples", "spread", "drift", "answer_error", "share_of_peak")
-UNITS = {
-    **dict.fromkeys(ONES, "1"),
-    "operations": "FLOP",
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    **dict.fromkeys([f"flops_per_second_{s}" for s in ("median", "mean", "max")], "FLOP/s"),
-}
 ERROR_LIMITS = {
     "bfloat16": 1e-2, "float16": 5e-3, "float32": 5e-5, "tf32": 3e-3,
     "float8_e4m3fn": 2e-2, "float8_e4m3fnuz": 2e-2,
@@ -467,7 +460,7 @@ def main(arguments: list[str] | None = None) -> int:
     place = read_place() if is_rank else None
     rank = place.rank if place else 0
     path = None if rank else options.json
-    report = Report("mamf_finder", __version__, METHOD, UNITS, path, COMPARE)
+    report = Report("mamf_finder", __version__, METHOD, path, COMPARE, {"operations": "FLOP"})
     stop = Stop(options.budget)
     stop.listen(quiet=rank > 0)
     # Ranks talk over gloo. They start together, to share power and cooling as in a real job.

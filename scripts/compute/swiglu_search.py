@@ -70,13 +70,6 @@ COMPARE = {
     "alike": ["details.header.device_kind", "details.header.device_model",
               "details.header.threads"],
 }  # fmt: skip
-UNITS = {
-    **dict.fromkeys(("hidden", "tp", "batch_tokens", "d_ff", "d_ff_per_rank", "alignment"), "1"),
-    **dict.fromkeys(("parameters", "samples", "relative", "spread", "drift", "answer_error"), "1"),
-    "operations": "FLOP",
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    **dict.fromkeys([f"flops_per_second_{s}" for s in ("median", "max")], "FLOP/s"),
-}
 ERROR_LIMITS = {"bfloat16": 2e-2, "float16": 1e-2, "float32": 1e-3}
 """Largest relative error (Frobenius norm): three matmuls in a row, rounded to the data type."""
 PRINTED = 6
@@ -231,7 +224,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     widths = list_widths(options.hidden, options.tp, options.window, options.step)
-    report = Report("swiglu_search", __version__, METHOD, UNITS, options.json, COMPARE)
+    units = {"operations": "FLOP"}
+    report = Report("swiglu_search", __version__, METHOD, options.json, COMPARE, units)
     stop = Stop()
     stop.listen()
     run(options, widths, stop, report)

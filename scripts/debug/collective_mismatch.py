@@ -69,7 +69,6 @@ PROFILES = {
     "demo": ["play", "--timeout", "2s"],
     "full": ["play", "--ranks", "8", "--timeout", "5s"],
 }
-UNITS: dict[str, dict[str, str]] = {"play": {}, "read": {"number": "1"}}
 FAULTS = {
     "op": (["all_reduce"], ["broadcast"]),
     "shape": (["all_reduce"], ["all_reduce 2x2"]),  # as many elements: gloo reports nothing
@@ -424,7 +423,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.task == "play" and (unknown := set(options.names) - set(FAULTS)):
         raise UsageError(f"there is no fault {min(unknown)}: write {', '.join(FAULTS)}")
     place = place_or_launch(options, arguments, 3) if options.task == "play" else None
-    report = Report("collective_mismatch", __version__, METHOD, UNITS[options.task], options.json)
+    report = Report("collective_mismatch", __version__, METHOD, options.json)
     usable = play_faults(place, options, report) if place else read_folders(options, report)
     report.complete = True
     report.save()

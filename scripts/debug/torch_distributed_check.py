@@ -80,11 +80,6 @@ PROFILES = {
 RANKS = {"demo": 2, "full": "accelerators"}
 GPUS = {"full": 2}
 STEPS = ("arrival", "device", "group", "reduction", "barrier")
-UNITS = {
-    **dict.fromkeys(("rank", "node", "device_numa_node"), "1"),
-    **dict.fromkeys([f"{step}_seconds" for step in STEPS], "s"),
-    "memory_free_bytes": "B",
-}
 DEFAULT_MEMORY = {"cpu": 64 * 1024**2, "accelerator": 1024**3}
 ELEMENTS = 1000
 BEAT_SECONDS = 0.3
@@ -450,7 +445,7 @@ def main(arguments: list[str] | None = None) -> int:
     place = place_or_launch(options, arguments, 1, grace=options.timeout + 30)
     if f"absent:{place.rank}" in options.inject:
         return 0
-    report = Report("torch_distributed_check", __version__, METHOD, UNITS, options.json)
+    report = Report("torch_distributed_check", __version__, METHOD, options.json)
     usable = run_rank(place, options, report)
     report.save()
     sys.stdout.flush()

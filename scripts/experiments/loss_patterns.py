@@ -57,7 +57,6 @@ from kit.stop import Stop, Stopped
 __version__ = "0.2.0"
 METHOD = 1
 PROFILES = {"demo": ["--experiment", "demo"], "full": []}
-UNITS = dict.fromkeys(("setting", "seed", "step", "loss", "held_out_loss"), "1")
 SYMBOLS, WINDOW, WIDTH, LAYERS, HEADS = 27, 32, 48, 2, 4
 BETA1, EPSILON = 0.9, 1e-8
 POOL, HELD_OUT = 20480, 64  # windows to train on, and windows that no run trains on
@@ -270,7 +269,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("loss_patterns", __version__, METHOD, UNITS, options.json)
+    report = Report("loss_patterns", __version__, METHOD, options.json)
     stop = Stop()
     stop.listen()
     torch = import_torch()

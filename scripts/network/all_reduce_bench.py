@@ -96,15 +96,6 @@ COMPARE = {
     "alike": ["details.header.device_kind", "details.header.device_model",
               "details.header.backend", "details.settings.depth"],
 }  # fmt: skip
-UNITS = {
-    "size_bytes": "B",
-    **dict.fromkeys(("ranks", "calls", "samples", "spread", "drift"), "1"),
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    "algbw_bytes_per_second_median": "B/s",
-    "busbw_bytes_per_second_median": "B/s",
-    **dict.fromkeys(("slowest_rank", "wrong_elements"), "1"),
-    "slowest_rank_busbw_bytes_per_second": "B/s",
-}
 COLLECTIVES = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv"
 )  # fmt: skip
@@ -335,7 +326,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     job, stop = begin_ranks(options, arguments)
-    report = Report("all_reduce_bench", __version__, METHOD, UNITS, options.json, COMPARE)
+    report = Report("all_reduce_bench", __version__, METHOD, options.json, COMPARE)
     watch, plan = Stopwatch(job.torch, job.device), list_plan(options, job)
     wanted = ("num_iterations", "num_warmup_iterations", "depth", "peak")
     report.details["settings"] = {name: getattr(options, name) for name in wanted}

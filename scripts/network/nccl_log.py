@@ -66,13 +66,6 @@ METHOD = 1
 
 PROFILES = {"demo": ["--demo"], "full": ["--demo", "--against", "ring"]}
 SCALES = {"time_seconds": 1e-6, "algbw_bytes_per_second": 1e9, "busbw_bytes_per_second": 1e9}
-UNITS = {
-    **dict.fromkeys(("line", "ranks", "root", "wrong"), "1"),
-    "size_bytes": "B",
-    "time_seconds": "s",
-    "algbw_bytes_per_second": "B/s",
-    "busbw_bytes_per_second": "B/s",
-}
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter",
                "broadcast", "reduce", "sendrecv")  # fmt: skip
 BY_NAME = {name.replace("_", ""): name for name in COLLECTIVES} | {"bcast": "broadcast"}
@@ -418,7 +411,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("name a log to read, or - for standard input")
     if options.plot and not options.against:
         raise UsageError("--plot needs --against")
-    report = Report("nccl_log", __version__, METHOD, UNITS, options.json)
+    report = Report("nccl_log", __version__, METHOD, options.json)
     tables, problems = read_log(DEMO, "demo", None) if options.demo else read_files(options.logs)
     for table in tables:
         if note := infer_run(table, options.ranks):

@@ -94,11 +94,6 @@ PROFILES = {
 }
 RANKS = {"demo": 4, "full": "accelerators"}
 GPUS = {"full": 8}
-UNITS = {
-    **dict.fromkeys(("repeat", "round", "node_a", "node_b", "samples", "spread", "drift"), "1"),
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    "busbw_bytes_per_second": "B/s",
-}
 WARMUP_ITERATIONS = 2
 TYPICAL_SHARE = 0.25
 NOISE_SHARE = 0.99
@@ -453,7 +448,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.repeats < 2:
         raise UsageError("--repeats: a single measurement cannot blame a node; use 2 or more")
     place = Place(0, 1, 0) if options.simulate else place_or_launch(options, arguments, 3)
-    report = Report("node_pairs", __version__, METHOD, UNITS, options.json)
+    report = Report("node_pairs", __version__, METHOD, options.json)
     stop = Stop(options.budget)
     stop.listen(quiet=place.rank > 0)
     if options.simulate:

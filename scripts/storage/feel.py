@@ -74,10 +74,6 @@ COMPARE = {
     "alike": ["details.file_systems", "details.settings.files", "details.settings.entries",
               "details.settings.modules"],
 }  # fmt: skip
-UNITS = {
-    **dict.fromkeys(("samples", "spread", "drift", "ratio"), "1"),
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-}
 TASKS = {"package": "import a package", "unpack": "unpack small files", "remove": "remove them",
          "clone": "git clone", "status": "git status", "list": "ls -l",
          "import": "import --module"}  # fmt: skip
@@ -280,7 +276,7 @@ def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("feel", __version__, METHOD, UNITS, options.json, COMPARE)
+    report = Report("feel", __version__, METHOD, options.json, COMPARE)
     for folder in (options.path, options.beside):
         if not os.access(folder, os.W_OK):
             raise UsageError(f"{folder} is not a directory that can be written to")

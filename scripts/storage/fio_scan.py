@@ -77,13 +77,8 @@ COMPARE = {
     "trusted": {"verdict": ["ok", "unsteady", "few samples"]},
     "alike": ["details.file_system", "details.settings.engine", "details.settings.whole_files"],
 }
-UNITS = {
-    **dict.fromkeys(("file_bytes", "block_bytes"), "B"),
-    **dict.fromkeys(("jobs", "iodepth", "samples", "spread", "drift"), "1"),
-    **{f"bytes_per_second_{s}": "B/s" for s in ("median", "mean", "iqr", "min", "max")},
-    "requests_per_second_median": "1/s",
-    **dict.fromkeys([f"latency_seconds_{s}" for s in ("mean", "p50", "p99")], "s"),
-}
+RATES = [f"bytes_per_second_{name}" for name in ("median", "mean", "iqr", "min", "max")]
+LATENCIES = [f"latency_seconds_{name}" for name in ("mean", "p50", "p99")]
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 PRESETS: dict[str, dict[str, Any]] = {
     "scan": {"patterns": ["read", "write"], "file_sizes": [16 * KIB, MIB, GIB],
@@ -156,13 +151,13 @@ def read_run(text: str, load: Load, whole_files: bool) -> Row | tuple[str, str]:
 def make_row(load: Load, runs: Sequence[Row | tuple[str, str]], access: str) -> Row:
     """The repeats of a load summarized, with the verdict and its reason."""
     done = [run for run in runs if isinstance(run, dict)]
-    row: Row = dict.fromkeys(UNITS) | load._asdict() | {"access": access, "samples": len(done)}
-    row["steady"] = None
+    row: Row = {**load._asdict(), "access": access, "samples": len(done), "steady": None}
+    row |= dict.fromkeys(("spread", "drift", *RATES, "requests_per_second_median", *LATENCIES))
     for failure in runs:
         if isinstance(failure, tuple):
             return row | {"samples": 0, "verdict": failure[0], "verdict_reason": failure[1]}
     requests = add_jobs(done)
-    row |= {name: requests[name] for name in UNITS if name.startswith("latency")}
+    row |= {name: requests[name] for name in LATENCIES}
     row |= summarize("bytes_per_second", [run["bytes_per_second"] for run in done])
     rates = [run["requests_per_second"] for run in done]
     row["requests_per_second_median"] = statistics.median(rates)
@@ -273,7 +268,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError(f"{options.path} is not a directory that can be written to")
     if shutil.which("fio") is None:
         raise UsageError("fio is not installed: apt install fio, or conda-forge")
-    report = Report("fio_scan", __version__, METHOD, UNITS, options.json, COMPARE)
+    report = Report("fio_scan", __version__, METHOD, options.json, COMPARE)
     loads = list_loads(options)
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)

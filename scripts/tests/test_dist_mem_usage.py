@@ -38,7 +38,7 @@ def test_growth_by_hand(usage: Any, capsys: pytest.CaptureFixture[str]) -> None:
     100 MiB more at the barrier."""
     first = make_rows(usage, 0, 0, 550, 550, 550, 2000, 2000, 2000, 1250)
     second = make_rows(usage, 1, 0, 550, 550, 550, 2100, 2100, 2100, 1350)
-    report = usage.Report("dist_mem_usage", "0", 1, usage.UNITS)
+    report = usage.Report("dist_mem_usage", "0", 1)
     report.rows = first + second
     usage.print_results(report)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

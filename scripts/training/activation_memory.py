@@ -66,11 +66,6 @@ PROFILES = {
     ],
 }  # fmt: skip
 GPUS = {"full": 1}
-UNITS = {
-    **dict.fromkeys(("hidden", "heads", "kv_heads", "head_dim", "intermediate"), "1"),
-    **dict.fromkeys(("batch", "sequence", "copies", "gradient_error"), "1"),
-    **dict.fromkeys(("saved_bytes", "weight_copy_bytes", "allocated_bytes"), "B"),
-}
 GRADIENT_LIMITS = {"bfloat16": 2e-2, "float16": 5e-3, "float32": 1e-5}
 """Relative difference (Frobenius norm): the same sums, but for kernels with another order."""
 
@@ -393,7 +388,7 @@ def main(arguments: list[str] | None = None) -> int:
     if "on" in options.autocast and options.dtype == "float32":
         raise UsageError("--autocast lowers the precision: --dtype has to be bfloat16 or float16")
     spec = choose_spec(options)
-    report = Report("activation_memory", __version__, METHOD, UNITS, options.json)
+    report = Report("activation_memory", __version__, METHOD, options.json)
     run(options, spec, report)
     print_results(report, None if options.breakdown else 1)
     report.save()

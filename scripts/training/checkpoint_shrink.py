@@ -69,8 +69,7 @@ from kit.stop import Stop, Stopped
 __version__ = "0.2.0"
 METHOD = 1
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = {"tensors": "1", "seconds": "s"}
-UNITS |= dict.fromkeys(("source_bytes", "dragged_bytes", "target_bytes"), "B")
+NUMBERS = ("tensors", "seconds", "source_bytes", "dragged_bytes", "target_bytes")
 PATTERNS = ("*.pt", "*.pth", "*.bin", "*.ckpt")
 
 
@@ -172,7 +171,7 @@ def shrink_files(torch: Any, files: dict[Path, str], report: Report, dry_run: bo
     stop.listen()
     failed = False
     for path, name in files.items():
-        row: Row = {"file": name, **dict.fromkeys(UNITS), "verdict": "refused"}
+        row: Row = {"file": name, **dict.fromkeys(NUMBERS), "verdict": "refused"}
         try:
             stop.check()
             shrink_file(torch, path, row, dry_run)
@@ -222,7 +221,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("checkpoint_shrink", __version__, METHOD, UNITS, options.json)
+    report = Report("checkpoint_shrink", __version__, METHOD, options.json)
     if options.demo == bool(options.paths):
         raise UsageError("name checkpoint files or folders, or use --demo alone")
     torch = import_torch()

@@ -72,8 +72,7 @@ from kit.stop import Stop, Stopped
 __version__ = "0.2.0"
 METHOD = 1
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = dict.fromkeys(("tensors", "converted", "became_infinite"), "1") | {"seconds": "s"}
-UNITS |= dict.fromkeys(("source_bytes", "target_bytes", "tensor_bytes"), "B")
+NUMBERS = ("tensors", "converted", "became_infinite", "seconds", "source_bytes", "target_bytes")
 KEEP = ("*.inv_freq", "optimizer*")
 WEIGHTS = ("*.safetensors", "*model*.bin")
 NOT_COPIED = (".*", "*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack",
@@ -129,7 +128,7 @@ def plan_file(options: argparse.Namespace, path: Path) -> Row:
         raise Refused(f"needs {format_bytes(needed)} of memory, more than --max-memory")
     return {
         "file": path.name,
-        **dict.fromkeys(UNITS),
+        **dict.fromkeys(NUMBERS),
         "tensors": sum(len(group.members) for group in [*converted, *others]),
         "converted": sum(len(group.members) for group in converted),
         "source_bytes": path.stat().st_size,
@@ -265,7 +264,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("checkpoint_to_bf16", __version__, METHOD, UNITS, options.json)
+    report = Report("checkpoint_to_bf16", __version__, METHOD, options.json)
     with tempfile.TemporaryDirectory(prefix="checkpoint_to_bf16_") as folder:
         if options.demo:
             options.source, options.target = Path(folder, "demo-fp32"), Path(folder, "demo-bf16")

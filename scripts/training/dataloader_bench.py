@@ -70,13 +70,6 @@ PROFILES = {
     ],
     "full": ["--num-workers", "0", "1", "2", "4", "8", "16", "--step-ms", "100"],
 }  # fmt: skip
-UNITS = {
-    **dict.fromkeys(("workers", "batch_size", "steps", "samples", "spread", "drift"), "1"),
-    **dict.fromkeys([f"step_seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    **dict.fromkeys(("wait_seconds", "first_batch_seconds"), "s"),
-    **dict.fromkeys(("wait_share", "wrong_batches"), "1"),
-    "steps_per_second": "1/s",
-}
 SETTING = ("workers", "pin_memory", "non_blocking")
 PREFETCH = 2  # the default of DataLoader
 NEAR_BEST = 0.02
@@ -264,7 +257,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("dataloader_bench", __version__, METHOD, UNITS, options.json)
+    report = Report("dataloader_bench", __version__, METHOD, options.json)
     options.length = 1024 * options.batch_size  # a multiple, so that every batch is whole
     torch = import_torch()
     stop = Stop()

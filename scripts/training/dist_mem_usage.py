@@ -71,7 +71,6 @@ MEASURES = {
     "torch_reserved_bytes": "torch reserved",
     "rss_bytes": "RSS",
 }
-UNITS = {"rank": "1", "round": "1", **dict.fromkeys(MEASURES, "B")}
 
 Step = tuple[str, int]
 
@@ -218,7 +217,7 @@ def main(arguments: list[str] | None = None) -> int:
         found = 0 if on_cpu else torch.accelerator.device_count()
         return launch_ranks(options.ranks or found or 2, arguments)
     path = None if place.rank else options.json
-    report = Report("dist_mem_usage", __version__, METHOD, UNITS, path)
+    report = Report("dist_mem_usage", __version__, METHOD, path)
     stop = Stop()
     stop.listen(quiet=place.rank > 0)
     try:

@@ -49,7 +49,6 @@ from kit.report import Report, Row, format_table, read_json, write_json
 __version__ = "0.2.0"
 
 PROFILES = {"demo": ["--records", "6"], "full": ["--demo", "--records", "100"]}
-UNITS = {"records": "1"}
 READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv", ".txt": "text"}
 FEATURES_NAME, RECORD_NAME = "features.json", "record.json"
 IMAGE_ENDINGS = {
@@ -286,7 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("name cut, unpack or pack and a --source, or synthesize, or use --demo")
     if not options.demo and (not options.out or options.out.exists()):
         raise UsageError("--out: name a new folder")
-    report = Report("make_tiny_dataset", __version__, 1, UNITS, options.json)
+    report = Report("make_tiny_dataset", __version__, 1, options.json)
     run, kinds = (run_demo, [*FEATURES]) if options.demo else (run_action, [options.kind])
     report.rows = [run(kind, options) for kind in kinds]
     report.complete = True

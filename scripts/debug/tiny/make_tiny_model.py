@@ -55,8 +55,6 @@ from kit.report import Report, Row, format_bytes, format_table
 __version__ = "0.2.0"
 
 PROFILES = {"demo": [], "full": ["--tokenizers", "bpe", "unigram"]}
-UNITS = dict.fromkeys(("vocabulary", "parameters", "tokens_generated"), "1")
-UNITS |= {"bytes": "B", "seconds": "s"}
 MODELS = {
     "t5": ("encoder-decoder", "AutoModelForSeq2SeqLM"),
     "llama": ("decoder", "AutoModelForCausalLM"),
@@ -272,7 +270,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("--hidden has to be an even number times --heads")
     if "bpe" in options.tokenizers and options.vocabulary < 256 + len(SPECIALS):
         raise UsageError(f"--vocabulary: bpe needs at least {256 + len(SPECIALS)} entries")
-    report = Report("make_tiny_model", __version__, 1, UNITS, options.json)
+    report = Report("make_tiny_model", __version__, 1, options.json)
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     os.environ["TRANSFORMERS_VERBOSITY"] = "error"  # all read when transformers is imported
     try:

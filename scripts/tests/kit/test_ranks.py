@@ -38,7 +38,7 @@ def main():
     if sys.argv[1] == "signal" and place.rank == 1:
         stop.reason, stop.by_signal = "stopped by SIGTERM", True
     if sys.argv[1] != "stop":
-        report = Report("x", "0.1.0", 1, {{}})
+        report = Report("x", "0.1.0", 1)
         with end_together(job, stop, report):
             if sys.argv[1] == "fail" and place.rank == 2:
                 raise RuntimeError("no link")
