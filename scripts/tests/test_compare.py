@@ -85,9 +85,3 @@ def test_what_is_not_a_run_is_refused(module: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "x.json")
     with pytest.raises(module.UsageError, match="is not the JSON of a companion tool"):
         module.main([path, path])
-
-
-def test_a_record_finds_its_terms_in_the_tool(module: Any) -> None:
-    """Records made before tools wrote them down."""
-    terms = module.find_terms({"tool": "all_reduce_bench"})
-    assert terms["value"] == "busbw_bytes_per_second_median"
