@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,33 +118,28 @@ def has_same_bits(torch: Any, one: Any, two: Any) -> bool:
     return bool(torch.equal(flat[0].view(torch.uint8), flat[1].view(torch.uint8)))
 
 
+def outline(torch: Any, tree: Any) -> Any:
+    """The tree, with the type and shape of each tensor in its place."""
+    if isinstance(tree, torch.Tensor):
+        return type(tree), tree.shape, tree.requires_grad
+    if isinstance(tree, dict):
+        return {key: outline(torch, value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree), [outline(torch, value) for value in tree]
+    return tree
+
+
 def find_difference(
     torch: Any, old: Any, new: Any, is_same: Callable[[Any, Any], bool]
 ) -> str | None:
     """Where two checkpoints differ in more than their storages, or None; `is_same` compares two
     tensors of one name and shape."""
-
-    def differ(name: str, one: Any, two: Any) -> Iterator[str]:
-        if type(one) is not type(two):
-            yield name
-        elif isinstance(one, torch.Tensor):
-            looks = [(tensor.shape, tensor.requires_grad) for tensor in (one, two)]
-            if looks[0] != looks[1] or not is_same(one, two):
-                yield name
-        elif isinstance(one, dict | list | tuple):
-            keys = [
-                list(tree) if isinstance(tree, dict) else range(len(tree)) for tree in (one, two)
-            ]
-            if keys[0] != keys[1]:
-                yield name
-            else:
-                for key in keys[0]:
-                    yield from differ(f"{name}.{key}" if name else str(key), one[key], two[key])
-        elif one != two and one == one:  # a NaN is not equal to itself
-            yield name
-
-    for name in differ("", old, new):
-        return f"'{name}' is not what it was"
-    if find_ties(list_tensors(torch, old)) != find_ties(list_tensors(torch, new)):
+    if repr(outline(torch, old)) != repr(outline(torch, new)):  # equal for a NaN too
+        return "something other than the values of tensors is not what it was"
+    tensors, others = list_tensors(torch, old), list_tensors(torch, new)
+    for (name, one), (_, two) in zip(tensors, others, strict=True):
+        if not is_same(one, two):
+            return f"'{name}' is not what it was"
+    if find_ties(tensors) != find_ties(others):
         return "other tensors share memory than before"
     return None

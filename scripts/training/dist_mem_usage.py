@@ -50,10 +50,16 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.cli import Parser, duration, positive_int, size, start
+from kit.cli import Parser, positive_int, size, start
 from kit.device import choose_device, describe_run, import_torch, synchronize
 from kit.nvml import open_nvml
-from kit.ranks import can_bind_device, choose_backend, first_line, launch_ranks, read_place
+from kit.ranks import (
+    add_rank_options,
+    can_bind_device,
+    choose_backend,
+    first_line,
+    place_or_launch,
+)  # fmt: skip
 from kit.report import Report, Row, format_table
 from kit.stop import Stop, Stopped
 
@@ -200,28 +206,20 @@ def build_parser() -> Parser:
     add("--payload", type=size, default=64 * 1024**2, help="all_reduce size (default: 64MiB)")
     add("--device-id", choices=("auto", "off"), default="auto",
         help="give init_process_group the device (default: where this torch takes it safely)")
-    add("--device", help="cuda, xpu, cpu (default: the accelerator, else the CPU)")
-    add("--ranks", type=positive_int, help="ranks to start without a launcher (default: all)")
-    add("--timeout", type=duration, default=120.0, help="timeout for each step (default: 2m)")
     # fmt: on
+    add_rank_options(parser)
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    torch = import_torch()
-    options.place = place = read_place()
-    if place is None:
-        on_cpu = (options.device or "").startswith("cpu")
-        found = 0 if on_cpu else torch.accelerator.device_count()
-        return launch_ranks(options.ranks or found or 2, arguments)
-    path = None if place.rank else options.json
-    report = Report("dist_mem_usage", __version__, METHOD, path)
-    stop = Stop()
+    options.place = place = place_or_launch(options, arguments, 1)
+    report = Report("dist_mem_usage", __version__, METHOD, options.json)
+    stop = Stop(options.budget)
     stop.listen(quiet=place.rank > 0)
     try:
-        walk(torch, options, stop, report)
+        walk(import_torch(), options, stop, report)
         report.complete = True
     except Stopped as stopped:
         report.notes.append(str(stopped))
