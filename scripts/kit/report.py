@@ -16,7 +16,7 @@ from kit.cli import UsageError
 
 Row = dict[str, Any]
 
-UNITS = {
+UNIT_WORDS = {
     "bytes_per_second": "B/s", "flops_per_second": "FLOP/s", "per_second": "1/s", "seconds": "s",
     "bytes": "B", "watts": "W", "hertz": "Hz", "celsius": "degC",
 }  # fmt: skip
@@ -91,7 +91,7 @@ class Report:
 
 def find_unit(column: str) -> str:
     """The base unit of a column of numbers, by its name: `B` of `size_bytes`, `1` of `ranks`."""
-    return next((unit for words, unit in UNITS.items() if words in column), "1")
+    return next((unit for words, unit in UNIT_WORDS.items() if words in column), "1")
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
