@@ -28,15 +28,12 @@ class Refused(Exception):
     """A file that is left alone, and why."""
 
 
-def check_torch(torch: Any) -> None:
-    """Raises UsageError for a torch whose weights_only can be bypassed (CVE-2025-32434)."""
-    if torch.__version__ < "2.6":
-        raise UsageError(f"torch {torch.__version__}: weights_only is safe from 2.6 on; update it")
-
-
 def load_checkpoint(torch: Any, path: Path) -> Any:
     """The content of a file of torch.save, with its tensors on the CPU. A zip archive is mapped
-    into memory instead of being read. Raises Refused for a file that is more than data."""
+    into memory instead of being read. Raises Refused for a file that is more than data, and
+    UsageError for a torch whose weights_only can be bypassed (CVE-2025-32434)."""
+    if torch.__version__ < "2.6":
+        raise UsageError(f"torch {torch.__version__}: weights_only is safe from 2.6 on; update it")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

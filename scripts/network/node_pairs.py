@@ -79,6 +79,7 @@ from kit.ranks import (
     choose_backend,
     exit_status,
     first_line,
+    open_store,
     place_or_launch,
 )  # fmt: skip
 from kit.report import Report, Row, format_seconds, format_table
@@ -291,14 +292,7 @@ class Node:
         self.calls = itertools.count()
         # A call that does not end raises after the timeout, instead of ending the process.
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
-        store = torch.distributed.TCPStore(
-            os.environ["MASTER_ADDR"],
-            int(os.environ.get("MASTER_PORT", "29500")),
-            is_master=place.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
-            timeout=datetime.timedelta(seconds=ARRIVAL_SECONDS),
-            wait_for_workers=False,
-        )
-        self.store = torch.distributed.PrefixStore("node_pairs", store)
+        self.store = open_store(torch, place, "node_pairs", ARRIVAL_SECONDS)
 
     def measure_pair(self, pair: Pair, call: int) -> Row:
         """All ranks of both nodes run all_reduce: statistics of the seconds, or what failed."""

@@ -80,8 +80,8 @@ class Spec(NamedTuple):
     intermediate: int = 14336
 
 
-Saving = tuple[str, int, str, bool]
-"""A storage that autograd saved: operation, bytes, data type, and whether it is a weight's copy."""
+Sums = Counter[tuple[str, str]]
+"""Bytes that autograd saved, by operation and data type."""
 
 
 class Variant(NamedTuple):
@@ -218,9 +218,9 @@ def is_weight_copy(torch: Any, weights: Iterable[Any], tensor: Any) -> bool:
 
 def measure(
     torch: Any, layer: Layer, variant: Variant, x: Any, dtype: Any
-) -> tuple[list[Saving], int | None, Any]:
-    """What autograd saves in a forward pass, what the allocator grows by, and the gradient of x.
-    Raises RuntimeError where memory is short."""
+) -> tuple[Sums, int, int | None, Any]:
+    """What autograd saves in a forward pass, how many bytes of copies of weights beside it, what
+    the allocator grows by, and the gradient of x. Raises RuntimeError where memory is short."""
 
     def read_allocated() -> int:
         synchronize(torch, x.device)
@@ -230,22 +230,25 @@ def measure(
     weights = list(layer.weights.values())
     constants = (*weights, *layer.constants.values())
     seen = {tensor.untyped_storage().data_ptr() for tensor in constants}
-    savings: list[Saving] = []
+    sums: Sums = Counter()
     alive: list[Any] = []  # a storage that lives cannot give its address to another
-    operation = ""
+    operation, copied = "", 0
 
     def tell(name: str) -> None:
         nonlocal operation
         operation = name
 
     def pack(tensor: Any) -> Any:
+        nonlocal copied
         storage = tensor.untyped_storage()
         if storage.nbytes() and storage.data_ptr() not in seen:
             seen.add(storage.data_ptr())
-            kind = str(tensor.dtype).removeprefix("torch.")
-            is_copy = is_weight_copy(torch, weights, tensor)
-            savings.append((operation, storage.nbytes(), kind, is_copy))
             alive.append(tensor.detach())
+            if is_weight_copy(torch, weights, tensor):
+                copied += storage.nbytes()
+            else:
+                kind = str(tensor.dtype).removeprefix("torch.")
+                sums[operation, kind] += storage.nbytes()
         return tensor
 
     torch.manual_seed(1)
@@ -262,7 +265,7 @@ def measure(
     # x was there before, and the layer keeps it.
     grown = after - before - out.untyped_storage().nbytes() + x.untyped_storage().nbytes()
     out.float().pow(2).mean().backward()
-    return savings, grown if after else None, x.grad.float()
+    return sums, copied, grown if after else None, x.grad.float()
 
 
 def study(
@@ -276,12 +279,9 @@ def study(
     x = torch.randn(options.batch, options.sequence, spec.hidden).to(weight.device, weight.dtype)
     if x.device.type != "cpu":  # libraries take workspaces at their first call and keep them
         measure(torch, layer, variant, x, dtype)
-    savings, allocated, gradient = measure(torch, layer, variant, x, dtype)
+    sums, copied, allocated, gradient = measure(torch, layer, variant, x, dtype)
     reference = references.setdefault((variant.attention, variant.autocast), gradient)
     error = float((gradient - reference).norm() / reference.norm())
-    sums: Counter[tuple[str, str]] = Counter()
-    for operation, size, kind, is_copy in savings:
-        sums[operation, kind] += 0 if is_copy else size
     row: Row = {
         **variant._asdict(),
         "dtype": options.dtype,
@@ -291,7 +291,7 @@ def study(
         "sequence": options.sequence,
         "saved_bytes": sums.total(),
         "copies": sums.total() / (options.batch * options.sequence * spec.hidden * dtype.itemsize),
-        "weight_copy_bytes": sum(size for _, size, _, is_copy in savings if is_copy),
+        "weight_copy_bytes": copied,
         "allocated_bytes": allocated,
         "gradient_error": error if math.isfinite(error) else None,
         "verdict": "ok" if error <= GRADIENT_LIMITS[options.dtype] else "WRONG GRADIENT",
@@ -299,7 +299,6 @@ def study(
     return row, [
         {"operation": operation, "dtype": kind, "bytes": size}
         for (operation, kind), size in sums.items()
-        if size
     ]
 
 

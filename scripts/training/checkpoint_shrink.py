@@ -53,7 +53,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.checkpoints import (
     Group,
     Refused,
-    check_torch,
     find_difference,
     group_by_storage,
     has_same_bits,
@@ -225,7 +224,6 @@ def main(arguments: list[str] | None = None) -> int:
     if options.demo == bool(options.paths):
         raise UsageError("name checkpoint files or folders, or use --demo alone")
     torch = import_torch()
-    check_torch(torch)
     with tempfile.TemporaryDirectory(prefix="checkpoint_shrink_") as folder:
         if options.demo:
             make_demo(torch, Path(folder))

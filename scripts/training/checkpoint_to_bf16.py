@@ -57,7 +57,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.checkpoints import (
     Group,
     Refused,
-    check_torch,
     find_difference,
     group_by_storage,
     has_same_bits,
@@ -274,7 +273,6 @@ def main(arguments: list[str] | None = None) -> int:
         if target.is_relative_to(source) or target.exists():
             raise UsageError(f"{target} exists, or is in the source; name a new folder")
         options.torch = import_torch()
-        check_torch(options.torch)
         free = free_memory(options.torch, options.torch.device("cpu")) or math.inf
         options.max_memory = options.max_memory or 0.8 * free
         if options.demo:

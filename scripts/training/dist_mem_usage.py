@@ -58,6 +58,7 @@ from kit.ranks import (
     can_bind_device,
     choose_backend,
     first_line,
+    open_store,
     place_or_launch,
 )  # fmt: skip
 from kit.report import Report, Row, format_table
@@ -140,10 +141,7 @@ def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) ->
         nvml = open_nvml(torch, device)
         report.rows[0]["process_device_bytes"] = 0  # nothing is there before the context
     read(0, "device")
-    address = os.environ["MASTER_ADDR"], int(os.environ.get("MASTER_PORT", "29500"))
-    hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-    store = distributed.TCPStore(*address, ranks, hosts, timeout, wait_for_workers=False)
-    options.store = store = distributed.PrefixStore("dist_mem_usage", store)
+    options.store = store = open_store(torch, options.place, "dist_mem_usage", options.timeout)
     read(0, "store")
     backend = choose_backend(torch, device)
     bound = options.device_id == "auto" and can_bind_device(torch, backend)
