@@ -51,7 +51,7 @@ from kit.cli import Parser, UsageError, natural_int, positive_float, positive_in
 from kit.device import choose_device, describe_run, import_torch
 from kit.report import Progress, Report, Row, format_table
 from kit.stats import scaled, summarize, verdict_of_samples
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, until_stopped
 from kit.timing import Stopwatch
 
 __version__ = "0.2.0"
@@ -150,7 +150,7 @@ def make_row(
     return row
 
 
-def run(options: argparse.Namespace, widths: Sequence[int], stop: Stop, report: Report) -> None:
+def run(options: argparse.Namespace, widths: Sequence[int], report: Report) -> None:
     """Measure all widths, round by round, into the report."""
     torch = import_torch()
     device = choose_device(torch, options.device)
@@ -162,14 +162,11 @@ def run(options: argparse.Namespace, widths: Sequence[int], stop: Stop, report: 
     errors: dict[int, float] = {}
     progress = Progress(len(widths) * options.rounds, "measurements")
     orders = [random.Random(n).sample(widths, len(widths)) for n in range(options.rounds)]
-    try:
+    with until_stopped(report) as stop:
         for number, width in enumerate(itertools.chain(*orders), 1):
             seconds, errors[width] = measure(torch, watch, options, width, stop)
             samples.setdefault(width, []).extend(seconds)
             progress.show(number, f"d_ff {width}")
-        report.complete = True
-    except Stopped as stopped:
-        report.note(f"{stopped}, with {len(samples)} of {len(widths)} widths")
     progress.close()
     rows = {width: make_row(options, width, samples[width], errors[width]) for width in samples}
     base = rows.get(widths[0], {}).get("flops_per_second_median")
@@ -226,12 +223,10 @@ def main(arguments: list[str] | None = None) -> int:
     widths = list_widths(options.hidden, options.tp, options.window, options.step)
     units = {"operations": "FLOP"}
     report = Report("swiglu_search", __version__, METHOD, options.json, COMPARE, units)
-    stop = Stop()
-    stop.listen()
-    run(options, widths, stop, report)
+    run(options, widths, report)
     usable = print_results(report)
     report.save()
-    return int(not usable or (stop.by_signal and not report.complete))
+    return int(not usable or not report.complete)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, natural_int, start
 from kit.device import describe_run, import_torch
 from kit.report import Report, Row, format_table
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -270,19 +270,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("loss_patterns", __version__, METHOD, options.json)
-    stop = Stop()
-    stop.listen()
     torch = import_torch()
     torch.set_num_threads(1)  # the same sums in the same order on every machine of a kind
     report.details["header"] = describe_run(torch, torch.device("cpu"))
-    try:
+    with until_stopped(report) as stop:
         for name in options.experiment:
             for plan in EXPERIMENTS[name]:
                 rows = train(torch, plan, options.seed, stop)
                 report.rows += [{"experiment": name, **row} for row in rows]
-        report.complete = True
-    except Stopped as stopped:
-        report.note(str(stopped))
     names = ("experiment", "arm", "setting", "step", "loss", "held_out_loss", "ended")
     cells = [[row[name] for name in names] for row in report.rows if row["ended"]]
     cells = [[f"{c:.4g}" if isinstance(c, float) else c for c in row] for row in cells]

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import contextlib
 import importlib.util
 import io
 import itertools
@@ -58,7 +59,7 @@ from kit.cli import Parser, UsageError, positive_int, start
 from kit.files import find_file_system
 from kit.report import Progress, Report, Row, format_table
 from kit.stats import earned, scaled, summarize
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -252,8 +253,8 @@ def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
     together = options.path.stat().st_dev == options.beside.stat().st_dev
     if together:
         report.note("both places are on one file system: the ratios show noise only")
-    progress = Progress(options.num_iterations, "iterations")
     with (
+        contextlib.closing(Progress(options.num_iterations, "iterations")) as progress,
         tempfile.TemporaryDirectory(prefix=".feel-", dir=options.path.resolve()) as path,
         tempfile.TemporaryDirectory(prefix=".feel-", dir=options.beside.resolve()) as beside,
     ):
@@ -269,8 +270,6 @@ def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
                     report.rows = make_rows(samples, together)
                     stop.check()
             report.save(force=False)
-    progress.close()
-    report.complete = True
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -288,16 +287,13 @@ def main(arguments: list[str] | None = None) -> int:
     if not shutil.which("git") and {"clone", "status"} & set(options.tasks):
         report.note("git is not installed: clone and status are left out")
         options.tasks = [one for one in options.tasks if one not in ("clone", "status")]
-    stop = Stop()
-    stop.listen()
     names = ("files", "entries", "modules", "num_iterations")
     report.details["settings"] = {name: getattr(options, name) for name in names}
     kinds = {name: find_file_system(getattr(options, name)) for name in ("path", "beside")}
     report.details["file_systems"] = kinds
     try:
-        measure(options, stop, report)
-    except Stopped as stopped:
-        report.note(f"{stopped}: the results so far")
+        with until_stopped(report) as stop:
+            measure(options, stop, report)
     except RuntimeError as error:
         report.note(f"problem: {error}")
     if report.rows:

@@ -42,6 +42,7 @@ signal; 2 wrong use: no fio, too little space, no such directory.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import shutil
@@ -59,7 +60,7 @@ from kit.files import find_file_system
 from kit.fio import add_jobs, explain_not_simultaneous, list_jobs, parse_fio, read_job, round_digits
 from kit.report import Progress, Report, Row, format_bytes, format_table
 from kit.stats import scaled, summarize
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, Stopped, until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -187,27 +188,26 @@ def list_loads(options: argparse.Namespace) -> list[Load]:
 
 
 def scan(loads: list[Load], options: argparse.Namespace, stop: Stop, report: Report) -> None:
-    """Run all loads in turn and add a row for each; a signal or the budget ends it."""
+    """Run all loads in turn, with a row for each. Raises Stopped."""
     runs: dict[Load, list[Row | tuple[str, str]]] = {load: [] for load in loads}
-    progress = Progress(len(loads) * options.repeats, "runs of fio")
-    try:
-        with tempfile.TemporaryDirectory(prefix=".fio_scan-", dir=options.path) as folder:
-            try:
-                os.close(os.open(f"{folder}/direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600))
-            except OSError:
-                options.access = options.access.replace("direct", "buffered")
-            for number, load in enumerate(loads * options.repeats):
-                progress.show(number, str(load))
-                text = run_fio(load, options, folder, stop)
-                if options.keep:
-                    name = f"{load}.run{len(runs[load]) + 1}.json"
-                    (options.keep / name).write_text(text, encoding="utf-8")
-                runs[load].append(read_run(text, load, options.whole_files))
-        report.complete = True
-    except Stopped as stopped:
-        report.note(f"{stopped}: the results so far")
-    progress.close()
-    report.rows = [make_row(load, done, options.access) for load, done in runs.items() if done]
+    with (
+        contextlib.closing(Progress(len(loads) * options.repeats, "runs of fio")) as progress,
+        tempfile.TemporaryDirectory(prefix=".fio_scan-", dir=options.path) as folder,
+    ):
+        try:
+            os.close(os.open(f"{folder}/direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600))
+        except OSError:
+            options.access = options.access.replace("direct", "buffered")
+        for number, load in enumerate(loads * options.repeats):
+            progress.show(number, str(load))
+            text = run_fio(load, options, folder, stop)
+            if options.keep:
+                name = f"{load}.run{len(runs[load]) + 1}.json"
+                (options.keep / name).write_text(text, encoding="utf-8")
+            runs[load].append(read_run(text, load, options.whole_files))
+            report.rows = [
+                make_row(one, done, options.access) for one, done in runs.items() if done
+            ]
 
 
 def print_results(report: Report) -> None:
@@ -275,9 +275,8 @@ def main(arguments: list[str] | None = None) -> int:
     file_system = find_file_system(options.path)
     is_memory = file_system in ("tmpfs", "ramfs")
     options.access = "memory" if is_memory else "buffered" if options.buffered else "direct"
-    stop = Stop(options.budget)
-    stop.listen()
-    scan(loads, options, stop, report)
+    with until_stopped(report, options.budget) as stop:
+        scan(loads, options, stop, report)
     names = ("engine", "access", "runtime", "ramp_time", "repeats", "whole_files")
     report.details["file_system"] = file_system
     report.details["settings"] = {name: getattr(options, name) for name in names}

@@ -51,7 +51,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.device import choose_device, describe_run, import_torch, is_out_of_memory, synchronize
 from kit.report import Report, Row, format_table, read_json
-from kit.stop import Stop
+from kit.stop import until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -312,23 +312,20 @@ def run(options: argparse.Namespace, spec: Spec, report: Report) -> None:
     references: dict[tuple[str, bool], Any] = {}
     choices = itertools.product(options.autocast, options.attention, options.recompute)
     variants = [Variant(a, r, autocast == "on") for autocast, a, r in dict.fromkeys(choices)]
-    stop = Stop()
-    stop.listen()
-    for variant in variants:
-        if stop.is_due():
-            report.note(str(stop.reason))
-            break
-        # Under autocast weights and hidden states are float32.
-        dtype = torch.float32 if variant.autocast else getattr(torch, options.dtype)
-        try:
-            layer = Layer(torch, device, spec, dtype, options)
-            row, parts = study(torch, layer, variant, options, references)
-            report.rows.append(row)
-            operations.append(parts)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            report.note(f"{variant}: does not fit into memory; use a smaller --sequence")
+    with until_stopped(report) as stop:
+        for variant in variants:
+            stop.check()
+            # Under autocast weights and hidden states are float32.
+            dtype = torch.float32 if variant.autocast else getattr(torch, options.dtype)
+            try:
+                layer = Layer(torch, device, spec, dtype, options)
+                row, parts = study(torch, layer, variant, options, references)
+                report.rows.append(row)
+                operations.append(parts)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                report.note(f"{variant}: does not fit into memory; use a smaller --sequence")
     report.complete = len(report.rows) == len(variants)
 
 

@@ -63,7 +63,7 @@ from kit.cli import Parser, UsageError, start
 from kit.device import import_torch
 from kit.ranks import first_line
 from kit.report import Report, Row, format_table
-from kit.stop import Stop, Stopped
+from kit.stop import until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -166,23 +166,18 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str]) -> dict[Path, str
 
 def shrink_files(torch: Any, files: dict[Path, str], report: Report, dry_run: bool) -> bool:
     """Shrink all files; False if one of them failed. A signal ends it between two files."""
-    stop = Stop()
-    stop.listen()
     failed = False
-    for path, name in files.items():
-        row: Row = {"file": name, **dict.fromkeys(NUMBERS), "verdict": "refused"}
-        try:
+    with until_stopped(report) as stop:
+        for path, name in files.items():
+            row: Row = {"file": name, **dict.fromkeys(NUMBERS), "verdict": "refused"}
             stop.check()
-            shrink_file(torch, path, row, dry_run)
-        except Stopped as stopped:
-            report.note(f"{stopped}, after {len(report.rows)} of {len(files)} files")
-            return False
-        except (Refused, OSError, RuntimeError, MemoryError) as error:
-            report.note(f"{name}: {first_line(error)}; the file is as it was")
-            failed = True
-        report.rows.append(row)
-    report.complete = True
-    return not failed
+            try:
+                shrink_file(torch, path, row, dry_run)
+            except (Refused, OSError, RuntimeError, MemoryError) as error:
+                report.note(f"{name}: {first_line(error)}; the file is as it was")
+                failed = True
+            report.rows.append(row)
+    return report.complete and not failed
 
 
 def print_results(rows: Sequence[Row]) -> None:

@@ -57,7 +57,7 @@ from kit.device import choose_device, describe_run, import_torch, synchronize
 from kit.ranks import first_line
 from kit.report import Report, Row, format_seconds, format_table, read_json
 from kit.stats import earned, summarize, verdict_of_samples
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, Stopped, until_stopped
 from kit.timing import Stopwatch
 
 __version__ = "0.2.0"
@@ -273,16 +273,12 @@ def main(arguments: list[str] | None = None) -> int:
     if options.backend != "inductor" and (options.warm_cache or options.modes != ["default"]):
         raise UsageError(f"--modes and --warm-cache are for inductor, not for {options.backend}")
     report = Report("compile_bench", __version__, METHOD, options.json, COMPARE)
-    stop = Stop()
-    stop.listen()
     with tempfile.TemporaryDirectory(prefix="compile_bench_", ignore_cleanup_errors=True) as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
         os.environ["TRITON_CACHE_DIR"] = str(Path(folder) / "triton")
-        try:
+        with until_stopped(report) as stop:
             run(options, sys.argv[1:] if arguments is None else arguments, stop, report)
-            report.complete = all(row["verdict"] != "failed" for row in report.rows)
-        except Stopped as stopped:
-            report.note(str(stopped))
+    report.complete &= all(row["verdict"] != "failed" for row in report.rows)
     print_results(report.rows)
     report.save()
     return int(not report.complete or not all(row["answer_ok"] for row in report.rows))

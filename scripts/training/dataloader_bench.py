@@ -59,7 +59,7 @@ from kit.cli import Parser, UsageError, natural_int, positive_int, size, start
 from kit.device import choose_device, describe_run, import_torch
 from kit.report import Report, Row, format_seconds, format_table
 from kit.stats import scaled, summarize, verdict_of_samples
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -260,8 +260,6 @@ def main(arguments: list[str] | None = None) -> int:
     report = Report("dataloader_bench", __version__, METHOD, options.json)
     options.length = 1024 * options.batch_size  # a multiple, so that every batch is whole
     torch = import_torch()
-    stop = Stop()
-    stop.listen()
     device = choose_device(torch, options.device)
     on_device = device.type != "cpu"
     switch = [False, True] if on_device else [False]
@@ -272,12 +270,10 @@ def main(arguments: list[str] | None = None) -> int:
     settled = {name: getattr(options, name) for name in shown}
     report.details["header"] = describe_run(torch, device, **settled)
     try:
-        for setting in settings:
-            report.rows.append(measure(torch, device, setting, options, given, stop))
-            report.save(force=False)
-        report.complete = True
-    except Stopped as stopped:
-        report.note(f"{stopped}, after {len(report.rows)} of {len(settings)} settings")
+        with until_stopped(report) as stop:
+            for setting in settings:
+                report.rows.append(measure(torch, device, setting, options, given, stop))
+                report.save(force=False)
     except Exception as error:  # a worker passes on whatever the dataset raises
         last_line = str(error).strip().rpartition("\n")[2]
         report.note(f"loading failed: {type(error).__name__}: {last_line}")
@@ -285,7 +281,7 @@ def main(arguments: list[str] | None = None) -> int:
         print_results(report, options.step_ms, SETTING if on_device else SETTING[:1])
     report.save()
     wrong = any(row["wrong_batches"] for row in report.rows)
-    return int(wrong or not (report.complete or stop.is_due()) or stop.by_signal)
+    return int(wrong or not report.complete)
 
 
 if __name__ == "__main__":
