@@ -280,8 +280,7 @@ def parse_rocm_smi(text: str) -> list[dict[str, str]]:
 
 
 def parse_node(text: str, node: str) -> list[Row]:
-    """The GPUs of one node, from the output of the vendors' commands. A GPU that fell off the bus
-    and the NVSwitches are rows without counters."""
+    """The GPUs of one node; one that fell off the bus, and the NVSwitches, have no counters."""
     parsed = [parse(text) for parse in (parse_nvidia, parse_amd_smi, parse_rocm_smi)]
     program, gpus = next(((i, gpus) for i, gpus in enumerate(parsed) if gpus), (0, []))
     if not gpus:
@@ -381,8 +380,7 @@ def read_this_node(report: Report) -> str:
 
 
 def make_demo(count: int, changes: Mapping[int, Mapping[str, str]]) -> str:
-    """The output of `nvidia-smi -q`, `nvlink -s` and `-e` for `count` healthy GPUs, with values
-    changed in some of them."""
+    """The output of nvidia-smi for `count` healthy GPUs, with values changed in some of them."""
     lines = ["Driver Version : 570.00.00"]
     for index in range(count):
         lines.append(f"GPU 00000000:{index + 1:02X}:00.0")

@@ -233,10 +233,7 @@ def shuffle_shapes(grid: Grid) -> list[Shape]:
 
 
 def search(measure: Callable[[Shape, bool], Row], grid: Grid, calls: int, until: float) -> None:
-    """Find the best shape in a twentieth of the time that measuring all of the grid takes.
-
-    A look takes LOOK samples, else it is `calls`. Looking ends at `until` of time.monotonic().
-    """
+    """Find the best shape in a twentieth of the time of the whole grid; looks end at `until`."""
     looks: list[Row] = []
     for shape in shuffle_shapes(grid):
         row = measure(shape, True)
@@ -253,8 +250,7 @@ def search(measure: Callable[[Shape, bool], Row], grid: Grid, calls: int, until:
 
 
 def check_dtype(torch: Any, device: Any, dtype: str) -> None:
-    """Raise UsageError where this device does not have that data type. tf32 elsewhere would
-    silently be float32."""
+    """Raise UsageError without this data type: tf32 elsewhere would silently be float32."""
     is_cuda, is_rocm = device.type == "cuda", torch.version.hip is not None
     facts = torch.cuda.get_device_properties(device) if is_cuda else None
     if dtype == "tf32" and (not is_cuda or is_rocm or facts.major < 8):
@@ -353,8 +349,7 @@ def compare_devices(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def merge(documents: Sequence[dict[str, Any]], report: Report) -> list[str]:
-    """Put the documents of all devices into the report, with notes on what limits the numbers;
-    returns what is wrong with it."""
+    """Put the documents of all devices into the report, with notes; returns what is wrong."""
     rows = [row for document in documents for row in document["results"]]
     devices = [device for document in documents for device in document["details"]["devices"]]
     report.rows = sorted(rows, key=lambda row: (row["device"], *get_shape(row)))

@@ -110,8 +110,7 @@ class Steps(threading.Thread):
         }  # fmt: skip
 
     def publish(self, store: Any) -> None:
-        """Write into the store: seconds of the steps done, the collective that this rank has
-        entered, what went wrong, its device and versions, and a heartbeat."""
+        """Write the state of this rank into the store, with a heartbeat."""
         self.state["beat"] += 1
         store.set(f"state/{self.place.rank}", json.dumps(self.state))
 

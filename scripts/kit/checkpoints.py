@@ -16,8 +16,7 @@ Named = tuple[str, Any]
 
 
 class Group(NamedTuple):
-    """Tensors that overlap in a storage, and their bytes there: the first, and the one behind the
-    last."""
+    """Tensors that overlap in a storage, their first byte there, and the one behind the last."""
 
     members: list[Named]
     begin: int
@@ -129,8 +128,7 @@ def outline(torch: Any, tree: Any) -> Any:
 def find_difference(
     torch: Any, old: Any, new: Any, is_same: Callable[[Any, Any], bool]
 ) -> str | None:
-    """Where two checkpoints differ in more than their storages, or None; `is_same` compares two
-    tensors of one name and shape."""
+    """Where two checkpoints differ in more than their storages; `is_same` compares tensors."""
     if repr(outline(torch, old)) != repr(outline(torch, new)):  # equal for a NaN too
         return "something other than the values of tensors is not what it was"
     tensors, others = list_tensors(torch, old), list_tensors(torch, new)

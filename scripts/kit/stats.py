@@ -75,8 +75,7 @@ def earned(value: float | None, uncertainty: float | None = None) -> str:
 
 
 def scaled(row: dict[str, Any], column: str, factor: float = 1.0) -> str:
-    """A column of a row made by `summarize`, over `factor`, with the digits that half its spread
-    leaves."""
+    """A column of a row of `summarize`, over `factor`, with the digits its spread leaves."""
     value = row[column]
     if value is None:
         return "-"

@@ -247,10 +247,7 @@ def judge(rows: Sequence[Row]) -> None:
 
 
 def list_plan(options: argparse.Namespace, job: Job) -> list[tuple[str, str, int]]:
-    """Collective, mode and size in bytes of each row, of the sizes for which all ranks have memory.
-
-    Raises UsageError where there is none.
-    """
+    """Collective, mode and bytes of each row that fits into memory. Raises UsageError."""
     on_cpu = job.device.type == "cpu"
     smallest, largest = options.min_size, options.max_size or (64 * 1024**2 if on_cpu else 16 * GIB)
     if options.payload_size_in_gib:

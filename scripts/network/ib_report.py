@@ -212,8 +212,7 @@ def read_counters(ports: Ports, text: str, node: str, reading: str) -> None:
 
 
 def take_in(ports: Ports, texts: Sequence[tuple[str, str]], reading: str = "_before") -> None:
-    """Read what the programs printed, each text after its node. Counters are matched to ports by
-    LID and links by GUID, so the ports come first."""
+    """Read texts after their nodes; ports first, because counters and links need them."""
     for node, text in texts:
         read_cards(ports, text, node)
     for node, text in texts:
@@ -293,8 +292,7 @@ def judge(port: Port, usual: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def read_files(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Saved texts with their nodes: that of each line, of lines that pdsh has labelled, or of the
-    file. Raises OSError, and UsageError for a file without ports."""
+    """Saved texts with their nodes, by line (pdsh) or by file. Raises OSError, UsageError."""
     texts: list[tuple[str, str]] = []
     for argument in arguments:
         node, _, path = argument.rpartition("=")

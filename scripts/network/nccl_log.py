@@ -188,8 +188,7 @@ def read_log(text: str, source: str, label: str | None) -> tuple[list[Table], li
 
 
 def add_rows(table: Table, number: int, tokens: list[str]) -> None:
-    """Add the measurements of one line. Out of place and in place have the same columns, each from
-    `time` on."""
+    """Add a line; out of place and in place have the same columns, each from `time` on."""
     begins = [place for place, name in enumerate(table.columns) if name == "time"] or [0]
     width = begins[1] - begins[0] if begins[1:] else None
     for place, begin in zip(("out", "in") if width else (None,), begins, strict=True):
@@ -237,10 +236,7 @@ def measure_factor(table: Table) -> tuple[float, float] | None:
 
 
 def infer_run(table: Table, ranks: int | None) -> str | None:
-    """Set collective and ranks of a table where its log leaves them open; a note that says so.
-
-    `ranks` is that of --ranks.
-    """
+    """Set collective and ranks where the log leaves them open (`ranks`: --ranks); a note."""
     table.ranks = min(table.stated) if len(table.stated) == 1 else ranks
     measured = measure_factor(table)
     if (table.collective and table.ranks) or measured is None:
@@ -305,10 +301,7 @@ def find_crossovers(speedups: dict[int, float]) -> list[Row]:
 
 
 def compare_tables(tables: Sequence[Table], wanted: str, report: Report) -> list[Row]:
-    """All tables against the one of that name, by placement; a note per table that is unlike it.
-
-    Raises UsageError where none or several have the name.
-    """
+    """All tables against the one of that name, by placement. Raises UsageError."""
     found = [table for table in tables if wanted.lower() in table.name.lower()]
     if len(found) != 1:
         names = ", ".join(table.name for table in tables)

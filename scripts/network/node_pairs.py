@@ -110,8 +110,7 @@ Pair = tuple[int, int]
 
 
 def make_round(nodes: int, number: int) -> list[Pair]:
-    """The pairs of a round of the circle method, the smaller node first; of an odd number of nodes
-    one rests."""
+    """The pairs of a round of the circle method, the smaller node first; an odd one rests."""
     last = nodes - 1 + nodes % 2
     pairs = [(number, last)]
     pairs += [((number + i) % last, (number - i) % last) for i in range(1, (last + 1) // 2)]
@@ -128,8 +127,7 @@ def order_rounds(nodes: int, wanted: int | None, repeat: int) -> list[int]:
 
 
 class Judgement(NamedTuple):
-    """The slow nodes, links, and pairs that could be either, each with its time over
-    that of the typical pair; infinite for no answer."""
+    """Slow nodes, links and pairs: their time over the typical pair's, infinite if silent."""
 
     typical: list[float]
     """Seconds of the typical pair, per repeat."""

@@ -272,8 +272,7 @@ def study(
     torch: Any, layer: Layer, variant: Variant, options: argparse.Namespace,
     references: dict[tuple[str, bool], Any],
 ) -> tuple[Row, list[Row]]:  # fmt: skip
-    """The row of a variant, and its operations. `references` holds the gradients of the first
-    variants with this attention and autocast."""
+    """The row of a variant, and its operations; `references` are the first gradients."""
     spec, dtype, weight = layer.spec, getattr(torch, options.dtype), layer.weights["q"]
     torch.manual_seed(2)
     x = torch.randn(options.batch, options.sequence, spec.hidden).to(weight.device, weight.dtype)

@@ -97,8 +97,7 @@ def cut_out(torch: Any, storage: Any, groups: Sequence[Group]) -> None:
 
 
 def shrink_file(torch: Any, path: Path, row: Row, dry_run: bool) -> None:
-    """Shrink a file if that saves anything, and fill in its row. Raises Refused, OSError, and
-    RuntimeError where torch cannot write."""
+    """Shrink a file if that saves anything. Raises Refused, OSError, RuntimeError."""
     began = time.monotonic()
     before = path.stat()
     tree = load_checkpoint(torch, path)
@@ -122,8 +121,7 @@ def shrink_file(torch: Any, path: Path, row: Row, dry_run: bool) -> None:
 
 
 def replace_file(torch: Any, path: Path, before: os.stat_result, tree: Any) -> bool:
-    """Write the tree, verify it, and put it in the place of the file; False where it would not be
-    smaller. Raises as shrink_file does, with the old file as it was."""
+    """Write the tree, verify it, replace the file; False if it would not be smaller."""
     partial = path.with_name(f".{path.name}.part")
     try:
         with partial.open("wb") as file:
@@ -147,8 +145,7 @@ def replace_file(torch: Any, path: Path, before: os.stat_result, tree: Any) -> b
 
 
 def find_files(paths: Sequence[Path], patterns: Sequence[str]) -> dict[Path, str]:
-    """The files that fit the patterns, links left out, and their names in the folder given.
-    Raises UsageError where there is none."""
+    """The files that fit the patterns, with their names in the folder. Raises UsageError."""
     files = {}
     for path in paths:
         if path.is_file():

@@ -178,8 +178,7 @@ def convert_file(options: argparse.Namespace, path: Path, folder: Path, row: Row
 
 
 def find_weights(source: Path) -> tuple[dict[str, Any], list[Path]]:
-    """Index files with their content, and the files of weights. Raises UsageError where there are
-    none, or where a file of an index is missing."""
+    """Index files with their content, and the files of weights. Raises UsageError."""
     indexes = {}
     names = {path.name for pattern in WEIGHTS for path in source.glob(pattern) if path.is_file()}
     for path in sorted(source.glob("*.index.json")):
@@ -194,8 +193,7 @@ def find_weights(source: Path) -> tuple[dict[str, Any], list[Path]]:
 
 
 def convert_folder(options: argparse.Namespace, source: Path, target: Path, report: Report) -> bool:
-    """Look at all files, then convert them into the new folder; False where that failed. A signal
-    ends it between two files. Raises UsageError."""
+    """Look at all files, then convert them into the new folder; False if that failed."""
     indexes, weights = find_weights(source)
     for path in weights:
         try:

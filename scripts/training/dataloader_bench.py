@@ -105,10 +105,7 @@ def leave_signals(_worker: int) -> None:
 def measure(
     torch: Any, device: Any, setting: Row, options: argparse.Namespace, given: Row, stop: Stop
 ) -> Row:
-    """One row: the steps of a trainer with a setting; `given` are DataLoader arguments.
-
-    Raises Stopped, and whatever the dataset raises.
-    """
+    """The row of a setting; `given` are DataLoader arguments. Raises Stopped."""
     workers, block = setting["workers"], options.block_steps
     if workers > 1:
         block = max(2, math.ceil(block / workers)) * workers
@@ -175,8 +172,7 @@ def move_batch(batch: Any, device: Any, non_blocking: bool) -> Any:
 
 
 def load_dataset(options: argparse.Namespace) -> Row:
-    """DataLoader arguments, at least "dataset": synthetic, or from --dataset. Raises UsageError
-    where that function cannot be used."""
+    """DataLoader arguments: synthetic, or from --dataset. Raises UsageError."""
     if options.dataset is None:
         cost = options.item_cost_ms / 1e3
         return {"dataset": SyntheticDataset(options.length, options.item_size, cost)}
@@ -191,8 +187,7 @@ def load_dataset(options: argparse.Namespace) -> Row:
 
 
 def recommend(rows: Sequence[Row]) -> Row:
-    """The simplest row within 2 % of the best: fewest workers, then no pinning, then no
-    asynchronous copy."""
+    """The row within 2 % of the best with the fewest workers, then without pinning."""
     limit = min(row["step_seconds_median"] for row in rows) * (1 + NEAR_BEST)
     near = [row for row in rows if row["step_seconds_median"] <= limit]
     return min(near, key=lambda row: [row[name] for name in SETTING])

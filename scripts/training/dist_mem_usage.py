@@ -105,8 +105,7 @@ def read_memory(torch: Any, device: Any, nvml: tuple[Any, Any] | None) -> Row:
 
 
 def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) -> None:
-    """Go through the steps as one rank, with a row of memory after each. The ranks meet through a
-    store. Raises Stopped, and what torch raises."""
+    """Go through the steps as one rank, with a row of memory after each. Raises Stopped."""
     distributed, (rank, ranks, local_rank) = torch.distributed, options.place
     timeout = datetime.timedelta(seconds=options.timeout)
     device = nvml = store = None

@@ -89,8 +89,7 @@ def make_records(kind: str, count: int, seed: int, is_repeated: bool) -> list[Ro
 
 
 def find_kind(feature: Any) -> str:
-    """The type of a column by its entry in the features: `Value`, `Image`, `images` for a list of
-    images, and others."""
+    """`Value`, `Image` and so on: the type of a column; `images` for a list of images."""
     if not isinstance(feature, dict):
         return ""
     kind = str(feature.get("_type", ""))

@@ -210,8 +210,7 @@ def find_model_faults(
 
 
 def make_tiny(model: str, kind: str, options: argparse.Namespace) -> Row:
-    """Make a model, save it, load it again and test it; keep it if it works and --out says where.
-    Raises UsageError for one that is there."""
+    """Make a model, save it, load it again, test it, and keep it in --out. Raises UsageError."""
     import transformers
 
     name, began = f"{model}-{kind}", time.monotonic()
