@@ -417,6 +417,11 @@ class Record(_Model):
         return DEMO if self.profile == "toy" else self.profile
 
     @property
+    def is_demo(self) -> bool:
+        """Whether it only shows that the tool runs."""
+        return self.profile_name == DEMO
+
+    @property
     def again(self) -> str:
         """How to repeat the measurement, to follow `measure again with`."""
         if self.profile != CUSTOM:

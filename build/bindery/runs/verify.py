@@ -252,7 +252,7 @@ def _find_newest(config: Config) -> dict[str, tuple[str, Record]]:
     """The newest whole demo record of each tool."""
     # What is broken has been reported by `bindery check`.
     whole = [item for item in load_records(Tree(config.root)) if not isinstance(item, Finding)]
-    demos = [item for item in whole if item[1].profile_name == DEMO and item[1].complete]
+    demos = [item for item in whole if item[1].is_demo and item[1].complete]
     demos.sort(key=lambda item: (item[1].started, item[0]))
     return {item[1].tool: item for item in demos}
 

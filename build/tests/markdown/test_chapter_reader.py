@@ -8,7 +8,10 @@ import pytest
 from any_markdown import MARKDOWN
 from bindery.core.model import Chapter, Link, Span
 from bindery.markdown.chapter_reader import parse_chapter
+from bindery.markdown.parser import make_parser
 from hypothesis import example, given
+from markdown_it import MarkdownIt
+from mdit_py_plugins.gfm import gfm_plugin
 
 if TYPE_CHECKING:
     from conftest import Case
@@ -164,3 +167,17 @@ def test_no_text_breaks_the_parser(source: str) -> None:
         assert 1 <= span.line <= len(chapter.lines)
         assert span.col >= 1
         assert span.width >= 1
+
+
+@given(MARKDOWN)
+@example("wwww.a.org www.a.org (www.b.org) mailto:x@y.z xmpp:a@b.c https://d.e http:f ![a](b) !c")
+def test_no_inline_rule_is_passed_by(source: str) -> None:
+    """Our parser stops at fewer characters than the library's, and renders the same."""
+
+    class Library(MarkdownIt):
+        def validateLink(self, url: str) -> bool:  # noqa: N802
+            return True
+
+    theirs = Library("commonmark")
+    gfm_plugin(theirs, front_matter=True)
+    assert make_parser().render(source) == theirs.render(source)

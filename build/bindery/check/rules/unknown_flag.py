@@ -20,6 +20,8 @@ _LANGUAGES = frozenset(("", "bash", "sh", "shell", "zsh", "console", "terminal",
 
 
 def check(scope: Scope) -> Iterator[Finding]:
+    if not scope.config.tools:
+        return
     toolbox = _Toolbox(scope)
     for chapter, fence in scope.iterate_fences():
         if fence.language in _LANGUAGES:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
 from bindery.core.repository import RECORDS_FOLDER
-from bindery.evidence.records import DEMO
 
 RULE = Rule("unused-record", Severity.WARNING, "no table quotes a record")
 
@@ -28,7 +27,7 @@ def check(scope: Scope) -> Iterator[Finding]:
     views = {view for entry in scope.quotations.values() for view in entry.views}
     if views & (set(evidence.views) | evidence.broken) - set(evidence.provenance):
         return  # nor what a broken view quotes
-    demos = {name for name, record in evidence.records.items() if record.profile_name == DEMO}
+    demos = {name for name, record in evidence.records.items() if record.is_demo}
     for name in sorted(evidence.newest - quoted - demos):
         record = evidence.records[name]
         reading = [
