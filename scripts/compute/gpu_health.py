@@ -48,7 +48,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -246,18 +246,13 @@ def add_nvlinks(rows: Sequence[Row], text: str) -> None:
 def parse_amd_smi(text: str) -> list[dict[str, Any]]:
     """The GPUs of `amd-smi static --json` and `amd-smi metric --json`, merged by number."""
     merged: dict[int, dict[str, Any]] = {}
-    for entry in find_entries(text):
-        if isinstance(entry, dict) and "gpu" in entry:  # `[12.3]` opens a line of dmesg
-            merged.setdefault(entry["gpu"], {}).update(flatten(entry))
-    return [merged[index] for index in sorted(merged)]
-
-
-def find_entries(text: str) -> Iterator[Any]:
-    """The entries of the JSON lists in a text, each of which opens a line."""
     for found in re.finditer(r"^[\[{]", text, re.MULTILINE):
         with contextlib.suppress(ValueError):
             document, _ = json.JSONDecoder().raw_decode(text, found.start())
-            yield from document.get("gpu_data", []) if isinstance(document, dict) else document
+            for entry in document.get("gpu_data", []) if isinstance(document, dict) else document:
+                if isinstance(entry, dict) and "gpu" in entry:  # `[12.3]` opens a line of dmesg
+                    merged.setdefault(entry["gpu"], {}).update(flatten(entry))
+    return [merged[index] for index in sorted(merged)]
 
 
 def flatten(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
