@@ -77,7 +77,7 @@ PRINTED = 6
 
 def list_widths(hidden: int, tp: int, window: int, step: int) -> list[int]:
     """8/3 of the hidden size, rounded down to a multiple of tp; then all widths in the window
-    around it of which a rank's share is a multiple of `step`."""
+    around it whose share per rank is a multiple of `step`."""
     baseline, unit = 8 * hidden // 3 // tp * tp, step * tp
     first = -(-max(unit, baseline - window) // unit) * unit
     widths = [width for width in range(first, baseline + window + 1, unit) if width != baseline]

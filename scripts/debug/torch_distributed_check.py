@@ -384,7 +384,7 @@ def run_rank(place: Place, options: argparse.Namespace, report: Report) -> bool:
     try:
         store = open_store(torch, place, "check", options.timeout)
         steps = Steps(options, place, store)
-        # A connection of its own, because one that waits for the store lets no other call in.
+        # Its own connection, because one that waits for the store blocks all other calls.
         own = open_store(torch, place, "check", options.timeout, hosts=False)
         link = Link(own, steps)
         steps.start()

@@ -40,7 +40,7 @@ def load_checkpoint(torch: Any, path: Path) -> Any:
             return torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
     except MemoryError:
         raise
-    except Exception as error:  # a pickle raises what it likes
+    except Exception as error:  # a pickle can raise anything
         text = str(error)
         if found := re.search(r"GLOBAL ([\w.]+)", text):
             reason = f"it wants to call {found[1]}"
@@ -52,7 +52,7 @@ def load_checkpoint(torch: Any, path: Path) -> Any:
 
 def list_tensors(torch: Any, tree: Any, name: str = "") -> list[Named]:
     """All tensors in dicts, lists and tuples. Raises Refused for one that is more than numbers in
-    main memory: sparse, quantized, without values, or of a class of its own."""
+    main memory: sparse, quantized, without values, or of another class."""
     if isinstance(tree, torch.Tensor):
         is_plain = type(tree) in (torch.Tensor, torch.nn.Parameter) and tree.device.type == "cpu"
         if not is_plain or tree.layout != torch.strided or tree.is_quantized or tree.is_nested:

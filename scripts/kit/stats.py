@@ -12,7 +12,7 @@ MIN_QUARTILE_SAMPLES = 4
 WIDE_SPREAD = 0.05
 """An IQR above this share of the median is called unsteady."""
 PARTIAL = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
-"""Collectives of which each rank keeps its own part."""
+"""Collectives in which each rank keeps its own part."""
 
 
 def summarize(name: str, samples: Sequence[float]) -> dict[str, Any]:

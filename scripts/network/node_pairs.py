@@ -141,7 +141,7 @@ class Judgement(NamedTuple):
 
 
 def find_typical(values: Iterable[float | None]) -> float:
-    """The lower quartile of the finite values; 1 where there are none."""
+    """The lower quartile of the finite values; 1 without any."""
     finite = sorted(value for value in values if value is not None and value < math.inf)
     return finite[int(TYPICAL_SHARE * (len(finite) - 1))] if finite else 1.0
 

@@ -123,7 +123,7 @@ def choose_spec(options: argparse.Namespace) -> Spec:
 
 
 class Layer:
-    """One transformer layer with random weights, in plain operations that tell their names."""
+    """One transformer layer with random weights, in plain operations that report their names."""
 
     def __init__(
         self, torch: Any, device: Any, spec: Spec, dtype: Any, options: argparse.Namespace
@@ -196,7 +196,7 @@ class Layer:
         return x + y @ weights["down"].t()
 
     def checkpoint(self, operation: str, work: Callable[..., Any], *given: Any) -> Any:
-        """The result of work, of which only what is given is kept, under that operation."""
+        """The result of work, keeping only its arguments, under that operation."""
         tell, self.tell = self.tell, lambda part: None
         tell(operation)
         result = self.torch.utils.checkpoint.checkpoint(work, *given, use_reentrant=True)

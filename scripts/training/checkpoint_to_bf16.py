@@ -172,7 +172,7 @@ def convert_file(options: argparse.Namespace, path: Path, folder: Path, row: Row
     for group in choose_groups(torch, tree, options.keep)[0]:
         convert_group(torch, group)
     write_weights(torch, tree, metadata, target)
-    shutil.copymode(path, target)  # the package makes files that nobody else may read
+    shutil.copymode(path, target)  # the package makes files that only their owner can read
     row |= {"became_infinite": compare_files(torch, path, target), "verdict": "ok"}
     row |= {"target_bytes": target.stat().st_size, "seconds": round(time.monotonic() - began, 6)}
 

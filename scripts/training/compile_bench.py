@@ -224,7 +224,7 @@ def run(options: argparse.Namespace, arguments: Sequence[str], stop: Stop, repor
                 row["compile_seconds_warm_cache"] = measure_warm_cache(arguments, name)
         except Stopped:
             raise
-        except Exception as error:  # torch raises many kinds, and one mode says nothing of others
+        except Exception as error:  # torch raises many kinds; the other modes may work
             report.note(f"{name} failed: {first_line(error)}")
         report.rows.append(row)
         report.save()

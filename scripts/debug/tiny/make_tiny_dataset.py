@@ -174,7 +174,7 @@ def import_datasets() -> Any:
     except ImportError as error:
         raise UsageError(f"this needs datasets: pip install datasets ({error})") from error
     datasets.disable_progress_bars()
-    datasets.disable_caching()  # it would write next to the source
+    datasets.disable_caching()  # a cache would be written next to the source
     return datasets
 
 
