@@ -258,8 +258,7 @@ def train(torch: Any, plan: Plan, seed: int, stop: Stop) -> Iterator[Row]:
 
 def build_parser() -> Parser:
     """The command line."""
-    demo = PROFILES["demo"]
-    parser = Parser(__doc__, tool="loss_patterns", version=__version__, method=METHOD, demo=demo)
+    parser = Parser(__doc__, "loss_patterns", __version__, METHOD, PROFILES["demo"])
     more = {"default": list(EXPERIMENTS)[1:], "help": "(default: all but demo)"}
     parser.add_argument("--experiment", nargs="+", choices=list(EXPERIMENTS), **more)
     parser.add_argument("--seed", type=natural_int, default=0, help="(default: 0)")

@@ -347,19 +347,16 @@ def main(arguments: list[str] | None = None) -> int:
         usable = print_results(report)
         if options.plot:
             curves: dict[str, dict[int, float]] = {}
-            for row in report.rows:
-                curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
-                curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
             if options.profile_stability:
-                curves = {
-                    f"{format_bytes(samples['size_bytes'])}, rank {rank}": dict(
-                        enumerate(seconds, 1)
-                    )
-                    for samples in report.details["samples"]
-                    for rank, seconds in enumerate(samples["seconds_by_rank"])
-                }
+                for samples in report.details["samples"]:
+                    for rank, seconds in enumerate(samples["seconds_by_rank"]):
+                        name = f"{format_bytes(samples['size_bytes'])}, rank {rank}"
+                        curves[name] = dict(enumerate(seconds, 1))
                 draw_curves(options.plot, curves, "seconds per call", "sample")
             else:
+                for row in report.rows:
+                    curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
+                    curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
                 draw_curves(options.plot, curves, "busbw, GB/s")
     return exit_status(report, stop, usable=usable)
 

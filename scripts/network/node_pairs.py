@@ -226,13 +226,13 @@ def finish(report: Report, nodes: int, options: argparse.Namespace, hosts: dict[
     cells = (nodes, len(times), len(judgement.typical), typical, f"{judgement.limit:.2f}")
     print(format_table(("nodes", "pairs", "repeats", "typical", "slow from"), [cells]))
     found: list[tuple[float, str, str]] = []
-    for verdict in ("slow nodes", "slow links", "unclear"):
-        ones = getattr(judgement, verdict.removeprefix("slow "))
-        report.details[f"slow_{verdict.removeprefix('slow ')}"] = sorted(ones)
+    for kind, verdict in (("nodes", "slow node"), ("links", "slow link"), ("unclear", "unclear")):
+        ones = getattr(judgement, kind)
+        report.details[f"slow_{kind}"] = sorted(ones)
         for one, factor in ones.items():
             numbers = (one,) if isinstance(one, int) else one
             name = " - ".join(f"{n} ({hosts[n]})" if n in hosts else str(n) for n in numbers)
-            found.append((factor, name, verdict.removesuffix("s")))
+            found.append((factor, name, verdict))
     if found:
         blamed = [
             (name, verdict, "no answer" if math.isinf(factor) else f"{factor:.2f}")

@@ -356,9 +356,7 @@ def print_results(report: Report, count: int | None) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="activation_memory", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "activation_memory", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--config", metavar="PATH", help="a Hugging Face config.json")

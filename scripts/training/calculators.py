@@ -942,9 +942,7 @@ def add_calculator(commands: Any, calculator: Calculator) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="calculators", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "calculators", __version__, METHOD, PROFILES["demo"])
     commands = parser.add_subparsers(dest="calculator", metavar="NAME", title="calculators")
     for calculator in CALCULATORS:
         add_calculator(commands, calculator)

@@ -248,8 +248,7 @@ def print_results(rows: Sequence[Row]) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    demo = PROFILES["demo"]
-    parser = Parser(__doc__, tool="compile_bench", version=__version__, method=METHOD, demo=demo)
+    parser = Parser(__doc__, "compile_bench", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--model", choices=("mlp", "block", "broken"), default="block", help="(default: block)")

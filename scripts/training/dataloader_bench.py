@@ -231,8 +231,7 @@ def print_results(report: Report, step_ms: float, names: Sequence[str]) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    demo = PROFILES["demo"]
-    parser = Parser(__doc__, tool="dataloader_bench", version=__version__, method=METHOD, demo=demo)
+    parser = Parser(__doc__, "dataloader_bench", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--dataset", metavar="MODULE:FACTORY", help="your dataset (default: synthetic)")

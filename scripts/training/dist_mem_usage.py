@@ -195,8 +195,7 @@ def print_results(report: Report) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    demo = PROFILES["demo"]
-    parser = Parser(__doc__, tool="dist_mem_usage", version=__version__, method=METHOD, demo=demo)
+    parser = Parser(__doc__, "dist_mem_usage", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--rounds", type=positive_int, default=2, help="init/destroy cycles (default: 2)")
