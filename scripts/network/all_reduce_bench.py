@@ -96,9 +96,7 @@ COMPARE = {
     "alike": ["details.header.device_kind", "details.header.device_model",
               "details.header.backend", "details.settings.depth"],
 }  # fmt: skip
-COLLECTIVES = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv"
-)  # fmt: skip
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv")
 SUMS = ("all_reduce", "reduce_scatter")
 GIB = 1024**3
 BLOCK = 2**22
