@@ -20,7 +20,7 @@ time. What it puts there is complete, or it is not there at all.
 - Safe: paths or links that lead out of the target are refused (tarfile's filter "data", which
   Python has from 3.11.4).
 - Again: the same archive (name, size, modification time, checksum) is found and not copied, until
-  the node reboots. Another one of its name needs `--replace`.
+  the node reboots. Another one of its name is refused until `--remove`.
 
 What is timed: reading, unpacking and checksum of the archive, without waiting for another process.
 The rate is archive bytes / seconds.
@@ -261,12 +261,11 @@ def run(options: Namespace) -> tuple[list[Row], list[str]]:
                 notes = [f"the archive was not verified: there is no {options.source.name}.sha256"]
             wanted = {"source": describe(options.source), "sha256": sha256 or facts.get("sha256")}
             is_here = facts.get("boot") == read_text(BOOT_ID)
-            is_same = is_here and facts | wanted == facts
-            if is_here and not is_same and not options.replace:
+            if is_here and facts | wanted != facts:
                 raise Refused(f"{target} is of another archive, or of this one before it "
-                              "changed: --replace copies it again")  # fmt: skip
+                              "changed: --remove it first")  # fmt: skip
             verdict = "waited for" if waited else "was there"
-            if not is_same:
+            if not is_here:
                 facts = stage(options, sha256)
                 verdict, seconds = "staged", time.monotonic() - began - waited
     archive = facts.get("source", {}).get("bytes")
@@ -316,7 +315,6 @@ def build_parser() -> Parser:
     add("--to", type=Path, metavar="FOLDER", help="folder on this node's own disk or memory")
     add("--keep-archive", action="store_true", help="copy the archive without unpacking it")
     add("--leave", type=size, default=0, metavar="SIZE", help="keep this much free: 64GiB")
-    add("--replace", action="store_true", help="copy again over what was staged before")
     add("--remove", action="store_true", help="remove the staged dataset")
     # fmt: on
     return parser

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 TOOL = "network/all_reduce_latency_comp.py"
 
 
-def test_rows_by_hand(module: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_by_hand(module: Any, capsys: Any) -> None:
     """100 bytes in 1, 2 and 4 s by two ranks: busbw is algbw; a piece is 3 times the whole. A wrong
     sum is named, with its rank."""
     report = module.Report("x", "0.1.0", 1)

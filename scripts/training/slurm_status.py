@@ -43,6 +43,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import json
+import os
 import re
 import sys
 import time
@@ -185,6 +186,7 @@ def judge_all(watches: Mapping[str, Patterns], *, demo: bool) -> list[tuple[Row,
     now = DEMO_TIME if demo else time.time()
     try:
         form = f"--format={'|'.join(SQUEUE.values())}"
+        os.environ["SLURM_TIME_FORMAT"] = "%s"  # times in seconds since 1970
         asked = ("squeue", "--noheader", "--states=all", form)  # also those that have just ended
         jobs = read_jobs(DEMO_QUEUE if demo else call_slurm(*asked), SQUEUE)
         found = [judge_watch(*watch, jobs, now) for watch in watches.items()]
