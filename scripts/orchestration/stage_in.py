@@ -72,8 +72,6 @@ __version__ = "0.2.0"
 METHOD = 2  # 2: files are not read back after they were written
 
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = {"files": "1", "bytes": "B", "archive_bytes": "B", "seconds": "s", "rate": "B/s",
-         "seconds_waited": "s"}  # fmt: skip
 ENDINGS = r"\.(tar(\.(gz|bz2|xz|zst))?|tgz|tbz2|txz|tzst)$"
 DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError)
 CHUNK = 4 << 20
@@ -325,7 +323,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("stage_in", __version__, METHOD, UNITS, options.json)
+    report = Report("stage_in", __version__, METHOD, options.json, units={"rate": "B/s"})
     if not hasattr(tarfile, "data_filter"):
         raise UsageError("this needs Python 3.11.4 or newer, for the filter of tarfile")
     if not options.demo:
