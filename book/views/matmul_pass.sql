@@ -1,10 +1,10 @@
 -- title: BF16 matmul pass thresholds
 -- column accelerator: Accelerator
--- column reached: Best published [TFLOPS] .0
+-- column reached: Best with PyTorch [TFLOPS] .0
 -- column floor: Investigate below [TFLOPS] .0
 -- column software: Software
 -- column source: Source
--- note: Best published: reported, the best shape of a search. Investigate below: derived, 90 % of it (our threshold). Expect less at any single shape, so compare after a search.
+-- note: Best with PyTorch: reported, the best shape of a search. Investigate below: derived, 90 % of it (our threshold). Expect less at any single shape, so compare after a search.
 SELECT x.accelerator,
        x.tflops AS reached,
        0.9 * x.tflops AS floor,

@@ -73,9 +73,7 @@ class Mail(NamedTuple):
                 client.starttls(context=ssl.create_default_context())
             if self.login:
                 client.login(self.login[0], self.login[1])
-            refused = client.send_message(message)
-        if refused:
-            raise OSError(f"{host} refused {', '.join(refused)}")
+            client.send_message(message)
 
 
 class Webhook(NamedTuple):

@@ -24,22 +24,13 @@ AMD_VENDOR_ID = 0x1002
 
 
 class Gpu(NamedTuple):
-    """A GPU, or a partition of one, and where it is attached."""
+    """A GPU, or a partition of one, the NUMA node it is attached to, and what says so."""
 
     number: int
     vendor: str
     address: str
     uuid: str
     node: int | None
-    cpus: Cpus
-    source: str
-
-
-class Near(NamedTuple):
-    """The CPUs that a rank should run on, and what says so; empty where that is unknown."""
-
-    gpu: Gpu | None
-    cpus: Cpus
     source: str
 
 
@@ -70,7 +61,7 @@ def find_gpus(root: Path = Path("/")) -> list[Gpu]:
 
 def _make_gpu(number: int, vendor: str, address: str, uuid: str, source: str, root: Path) -> Gpu:
     place = locate_pci(address, root)
-    return Gpu(number, vendor, place.address, uuid, place.node, place.cpus, source)
+    return Gpu(number, vendor, place.address, uuid, place.node, source)
 
 
 def _read_nvidia_driver(root: Path) -> list[Gpu]:
@@ -134,64 +125,58 @@ def choose_visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> list[Gpu]
     return visible
 
 
-def find_near(topology: Topology, gpus: Sequence[Gpu], rank: int, ranks: int) -> Near:
-    """The CPUs next to the GPU of a local rank; without GPUs, ranks are spread over the nodes.
-
-    Raises UsageError where there are fewer GPUs than ranks, but for a single one: then each rank
-    is shown its own.
-    """
+def find_near(topology: Topology, gpus: Sequence[Gpu], ranks: int) -> list[tuple[Cpus, str]]:
+    """The CPUs next to the GPU of each local rank, and what says so; empty where that is unknown.
+    Without GPUs, ranks are spread over the nodes. A single GPU is another one for each rank."""
     if not topology.nodes:
-        return Near(None, frozenset(), "nothing")
+        return [(frozenset(), "nothing")] * ranks
     if not gpus:
-        node = topology.nodes[rank * len(topology.nodes) // max(ranks, rank + 1)]
-        return Near(None, node.cpus, "spread over nodes")
-    if 1 < len(gpus) <= rank:
-        raise UsageError(f"local rank {rank} has no GPU: {len(gpus)} are visible")
-    gpu = gpus[rank] if len(gpus) > 1 else gpus[0]
+        spread = [topology.nodes[rank * len(topology.nodes) // ranks] for rank in range(ranks)]
+        return [(node.cpus, "spread over nodes") for node in spread]
+    if 1 < len(gpus) < ranks:
+        raise UsageError(f"local rank {len(gpus)} has no GPU: {len(gpus)} are visible")
     by_number = {node.number: node.cpus for node in topology.nodes}
-    if gpu.node in by_number:
-        return Near(gpu, by_number[gpu.node], gpu.source)
-    if len(topology.nodes) == 1:
-        return Near(gpu, topology.cpus, "only node")
-    # A bus without a node lists all CPUs as its own, which says nothing.
-    near = gpu.cpus & topology.cpus
-    return Near(gpu, near if near != topology.cpus else frozenset(), gpu.source)
+    own = gpus[:ranks] if len(gpus) > 1 else [gpus[0]] * ranks
+    if len(topology.nodes) == 1 and own[0].node not in by_number:
+        return [(topology.cpus, "only node")] * ranks
+    return [(by_number.get(gpu.node, frozenset()), gpu.source) for gpu in own]
 
 
 def plan_bindings(
     topology: Topology,
-    nears: Sequence[Near],
+    gpus: Sequence[Gpu],
+    ranks: int,
     allowed: Cpus,
     *,
     exclusive: bool = False,
-    quota: float | None = None,
 ) -> list[Binding]:
-    """What each local rank is bound to: the near CPUs that are allowed, or with `exclusive` an
-    equal share of their cores."""
-    usable = [near.cpus & allowed for near in nears]
+    """What each local rank is bound to: the CPUs next to its GPU that are allowed, or with
+    `exclusive` an equal share of their cores. Raises UsageError where there are fewer GPUs than
+    ranks, but for a single one."""
+    nears = find_near(topology, gpus, ranks)
+    usable = [near & allowed for near, _ in nears]
     plan = []
-    for rank, (near, cpus) in enumerate(zip(nears, usable, strict=True)):
+    for rank, ((near, source), cpus) in enumerate(zip(nears, usable, strict=True)):
         alike = [other for other, theirs in enumerate(usable) if theirs == cpus]
         verdict, sharing = "one node" if len(topology.nodes) == 1 else "ok", len(alike)
         if not cpus:
-            verdict = "not allowed" if near.cpus else "unknown"
-            cpus, sharing = allowed, len(nears)
+            verdict = "not allowed" if near else "unknown"
+            cpus, sharing = allowed, ranks
         elif exclusive and topology.count_cores(cpus) < sharing:
             verdict = "crowded"
         elif exclusive:
             cpus, sharing = split_cores(topology, cpus, sharing)[alike.index(rank)], 1
         cores = topology.count_cores(cpus)
-        threads = cores / sharing if quota is None else min(cores / sharing, quota / len(nears))
         plan.append(
             Binding(
                 local_rank=rank,
-                gpu=near.gpu,
+                gpu=gpus[rank if len(gpus) > 1 else 0] if gpus else None,
                 cpus=cpus,
                 cores=cores,
                 nodes=tuple(node.number for node in topology.nodes if node.cpus & cpus),
                 sharing=sharing,
-                omp_threads=max(1, int(threads)),
-                source=near.source,
+                omp_threads=max(1, cores // sharing),
+                source=source,
                 verdict=verdict,
             )
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,13 +50,12 @@ class Notifier:
 
     def settle(self, key: str, seen: str, patience: int | None = None) -> dict[str, Any]:
         """The entry of a key after a look; its `state` is what counts now."""
-        fresh = {"state": "ok", "seen": "ok", "since": 0.0, "count": 0, "told": {}, "samples": []}
+        fresh = {"state": "ok", "seen": "ok", "count": 0, "told": {}, "samples": []}
         entry = self.entries.setdefault(key, fresh)
         entry["count"] = entry["count"] + 1 if entry["seen"] == seen else 1
         entry["seen"] = seen
-        is_settled = seen == "ok" or entry["count"] >= (patience or self.patience)
-        if seen != entry["state"] and is_settled:
-            entry |= {"state": seen, "since": time.time()}
+        if seen == "ok" or entry["count"] >= (patience or self.patience):
+            entry["state"] = seen
         return entry
 
     def notify(self, sentences: Mapping[str, str]) -> None:
@@ -102,9 +100,5 @@ class Notifier:
 def read_notifier(top: Settings, tool: str, patience: int = 1) -> Notifier:
     """The notifier of a file: title, state, patience and channels. Raises UsageError."""
     state = top.find_file(top.take("state", str, f"{top.file.stem}.state.json"))
-    if not state.parent.is_dir():
-        raise top.error("state", f"there is no folder {state.parent}")
-    looks = top.take("patience", int, patience)
-    if looks < 1:
-        raise top.error("patience", "has to be at least 1")
-    return Notifier(tool, read_channels(top), top.take("title", str, tool), looks, state)
+    title, looks = top.take("title", str, tool), top.take("patience", int, patience)
+    return Notifier(tool, read_channels(top), title, looks, state)

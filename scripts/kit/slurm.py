@@ -1,4 +1,4 @@
-"""Slurm: node lists, counts per node, what srun tells a task, and what its commands print."""
+"""Slurm: node lists, counts per node, and what its commands print."""
 
 from __future__ import annotations
 
@@ -6,28 +6,11 @@ import itertools
 import os
 import re
 import subprocess
-from collections.abc import Mapping
-from typing import NamedTuple
 
 from kit.cli import UsageError
 
 ASK_SECONDS = 60.0
 """What a command of Slurm may take."""
-
-
-class Task(NamedTuple):
-    """One task of a job. Under Slurm: what srun says of the step, or sbatch of the job (`step` is
-    None)."""
-
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-    node: int | None
-    hosts: tuple[str, ...] = ()
-    job: str = ""
-    step: int | None = None
-    launcher: str = "Slurm"
 
 
 def expand_nodelist(text: str) -> list[str]:
@@ -71,32 +54,11 @@ def expand_counts(text: str) -> list[int]:
     return counts
 
 
-def read_task(environ: Mapping[str, str] = os.environ) -> Task | None:
-    """This task of a Slurm job; None outside of one."""
-
-    def read(name: str) -> int | None:
-        return int(environ[name]) if environ.get(name, "").isdecimal() else None
-
-    rank, local_rank, node = map(read, ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"))
-    if rank is None or local_rank is None or node is None:
-        return None
-    step = read("SLURM_STEP_ID")
-    kind = "SLURM_JOB_" if step is None else "SLURM_STEP_"
-    size = (read("SLURM_STEP_NUM_TASKS") if step is not None else None) or read("SLURM_NTASKS") or 1
-    nodes = environ.get(f"{kind}NODELIST") or environ.get("SLURM_JOB_NODELIST", "")
-    hosts = tuple(expand_nodelist(nodes)) if nodes else ()
-    counts = environ.get(f"{kind}TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE")
-    per_node = expand_counts(counts) if counts else []
-    local_size = per_node[node] if node < len(per_node) else size
-    job = environ.get("SLURM_JOB_ID", "")
-    return Task(rank, size, local_rank, local_size, node, hosts, job, step)
-
-
 def call_slurm(*command: str) -> str:
-    """The output of a command of Slurm, with times in seconds since 1970. Raises OSError where
-    Slurm does not answer, and UsageError where there is no such command."""
+    """The output of a Slurm command. Raises OSError where Slurm does not answer, and UsageError
+    where the command is missing."""
     environ = {name: value for name, value in os.environ.items() if name[:7] != "SQUEUE_"}
-    environ |= {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+    environ["LC_ALL"] = "C"
     try:
         done = subprocess.run(command, capture_output=True, check=False, env=environ, text=True,
                               errors="replace", timeout=ASK_SECONDS)  # fmt: skip

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from kit.cli import UsageError
 from kit.procs import Process, identify, list_processes, read_stat, read_words
@@ -43,7 +43,6 @@ STATES = {
     "D": "it waits in the kernel (state D): a file system or a driver hangs",
     "Z": "it has ended",
 }
-SHOWN_CALLS = 400
 
 
 class Stack(NamedTuple):
@@ -76,7 +75,7 @@ def find_site(frames: Sequence[Mapping[str, Any]]) -> str:
 
 
 def read_stacks(rank: int, dump: Row, threads: str) -> list[Stack]:
-    """The threads that are asked for, main or all; where there are none, a stack that says why."""
+    """The main thread, or all threads; a single stack that says why where there are none."""
     stacks = []
     for thread in dump["threads"]:
         frames = thread["frames"]
@@ -96,8 +95,8 @@ def read_stacks(rank: int, dump: Row, threads: str) -> list[Stack]:
 
 
 def make_site_rows(stacks: Iterable[Stack]) -> list[Row]:
-    """A row per call site, the fewest ranks first; of equal ones those outside collectives. Where
-    none has more ranks than every other, there is no outlier."""
+    """A row per call site, the fewest ranks first; ties go to those outside collectives. Without
+    a site that has more ranks than any other, there is no outlier."""
     found: dict[str, list[Stack]] = {}
     for stack in stacks:
         found.setdefault(stack.site, []).append(stack)
@@ -126,7 +125,7 @@ def format_tree(stacks: Sequence[Stack]) -> list[str]:
     is not indented."""
     lines: list[str] = []
     waiting = [(stacks, 0, 0)]
-    while waiting and len(lines) <= SHOWN_CALLS:
+    while waiting:
         members, level, depth = waiting.pop()
         if level:
             ranks = format_spans(stack.rank for stack in members)
@@ -141,12 +140,12 @@ def format_tree(stacks: Sequence[Stack]) -> list[str]:
         below = depth + 1 if level == 0 or ended or len(branches) > 1 else depth
         ordered = sorted(branches.values(), key=lambda found: (-len(found), -found[0].rank))
         waiting += [(found, level + 1, below) for found in ordered]
-    return [*lines[:SHOWN_CALLS], *(["... and more calls"] if len(lines) > SHOWN_CALLS else [])]
+    return lines
 
 
 def settle_ranks(dumps: Sequence[Row], notes: list[str]) -> dict[int, Row]:
-    """The dump of each rank. Processes that only a launcher further out has numbered are left out;
-    without ranks, or with one that is there twice, all are numbered by host and process."""
+    """The dump of each rank, without processes that only an outer launcher has numbered. Without
+    ranks, or with a rank that is there twice, all are numbered by host and process."""
     order = [*RANK_VARIABLES, None]
     best = min((dump["launcher"] for dump in dumps), key=order.index, default=None)
     kept = [dump for dump in dumps if dump["launcher"] == best]
@@ -186,9 +185,13 @@ class Merged:
             parts = [*parts[:5], f"{len(parts) - 6} more call sites", parts[-1]]
         self.summary = "; ".join(parts) or "no process was found"
 
-    def fill(self, report: Report) -> None:
-        """Put them into the JSON."""
-        report.rows, report.notes = self.rows, self.notes
+    def show(self, report: Report, stream: TextIO) -> None:
+        """Print them, the summary last, and put them into the JSON."""
+        print(f"{self.text()}\n", file=stream, flush=True)
+        report.rows, report.notes = self.rows, []
+        for note in self.notes:
+            report.note(note)
+        print(self.summary, file=sys.stderr, flush=True)
         report.details |= {"summary": self.summary, "tree": self.tree}
 
     def text(self) -> str:
@@ -199,12 +202,12 @@ class Merged:
         return "\n".join([table, "", *self.tree])
 
 
-def is_python(pid: int) -> bool:
-    """True where a process runs Python: by its program, or by the library in its memory."""
+def is_program(pid: int, words: Sequence[str]) -> bool:
+    """True where a process with this command line runs Python, and not hang_watchdog."""
+    if "hang_watchdog.py" in map(os.path.basename, words[:6]):
+        return False
     with contextlib.suppress(OSError):
-        if Path(f"/proc/{pid}/exe").readlink().name.startswith(("python", "pypy")):
-            return True
-        return "/libpython" in Path(f"/proc/{pid}/maps").read_text(errors="replace")
+        return Path(f"/proc/{pid}/exe").readlink().name.startswith(("python", "pypy"))
     return False
 
 
@@ -214,19 +217,19 @@ def find_matching(pattern: re.Pattern[str]) -> list[Process]:
     for pid in sorted(list_processes()):
         with contextlib.suppress(OSError):
             is_own = Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
-            if is_own and pattern.search(" ".join(read_words(pid, "cmdline"))) and is_python(pid):
+            words = read_words(pid, "cmdline")
+            if is_own and pattern.search(" ".join(words)) and is_program(pid, words):
                 found += filter(None, [identify(pid)])
     return found
 
 
 def choose_ranks(processes: Iterable[Process]) -> list[Row]:
-    """Of these processes the ranks: the outermost Python process of each rank of a launcher.
-    Processes of hang_watchdog are left out, but for the ranks of its demo."""
+    """Of these processes the ranks: the outermost Python process of each rank of a launcher,
+    without those of hang_watchdog."""
     found: dict[int, Row] = {}
     for pid, _ in processes:
         words = read_words(pid, "cmdline")
-        is_watchdog = "hang_watchdog.py" in map(os.path.basename, words[:6])
-        if not words or (is_watchdog and "rank" not in words) or not is_python(pid):
+        if not is_program(pid, words):
             continue
         environ = dict(word.partition("=")[::2] for word in read_words(pid, "environ"))
         one: Row = {"host": socket.gethostname(), "pid": pid, "rank": None, "size": None,

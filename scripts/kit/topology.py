@@ -1,4 +1,4 @@
-"""Where the CPUs, memory and PCI devices of a machine are: from /sys, or an XML file of hwloc.
+"""Where the CPUs, memory and PCI devices of a machine are, from /sys.
 
 `root` is the folder with sys/ and proc/ in it, so that another machine's files can be read too.
 """
@@ -10,15 +10,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
-from xml.etree import ElementTree
 
 from kit.cli import UsageError
 from kit.files import read_text
 from kit.report import format_spans
 
 Cpus = frozenset[int]
-GPU_CLASSES = ("0300", "0302", "0380", "1200")
-GPU_VENDORS = {"10de": "nvidia", "1002": "amd"}
 
 
 class NumaNode(NamedTuple):
@@ -46,11 +43,10 @@ class Topology(NamedTuple):
 
 
 class PciDevice(NamedTuple):
-    """A PCI device: its NUMA node and the CPUs next to it, None and empty where unknown."""
+    """A PCI device and its NUMA node; None where that is unknown."""
 
     address: str
     node: int | None
-    cpus: Cpus
 
 
 def parse_cpus(text: str) -> Cpus:
@@ -108,73 +104,9 @@ def read_affinity(topology: Topology) -> tuple[Cpus, Cpus]:
         os.sched_setaffinity(0, own)
 
 
-def read_cpu_quota(root: Path = Path("/")) -> float | None:
-    """CPUs' worth of time that the cgroups (version 2) of this process grant; None for no limit."""
-    found = re.search(r"^0::/(.*)$", read_text(root / "proc/self/cgroup"), re.MULTILINE)
-    top = root / "sys/fs/cgroup"
-    folder = top / (found[1] if found else "")
-    texts = (read_text(path / "cpu.max").split() for path in (folder, *folder.parents))
-    quotas = [int(text[0]) / int(text[1]) for text in texts if len(text) == 2 and text[0] != "max"]
-    return min(quotas, default=None)
-
-
-def normalize_address(text: str) -> str:
-    """A PCI address as /sys writes it: `00000000:1A:00.0` is `0000:1a:00.0`."""
-    domain, _, rest = text.lower().partition(":")
-    return f"{int(domain, 16):04x}:{rest}"
-
-
 def locate_pci(address: str, root: Path = Path("/")) -> PciDevice:
-    """The place of a PCI device."""
-    address = normalize_address(address)
-    folder = root / "sys/bus/pci/devices" / address
-    node = read_text(folder / "numa_node")
-    bus = root / "sys/class/pci_bus" / address.rpartition(":")[0]
-    near = read_text(folder / "local_cpulist") or read_text(bus / "cpulistaffinity")
-    return PciDevice(address, int(node) if node.isdigit() else None, parse_cpus(near))
-
-
-def read_hwloc(path: Path) -> tuple[Topology, list[tuple[str, PciDevice]]]:
-    """The topology in an XML file of `lstopo`, and its NVIDIA and AMD GPUs by address, each with
-    its vendor. Raises UsageError where the file is something else."""
-    core_of: dict[int, int] = {}
-    nodes: list[NumaNode] = []
-    gpus: list[tuple[str, PciDevice]] = []
-
-    def walk(element: ElementTree.Element, core: Cpus, near: Cpus) -> None:
-        kind, number = element.get("type", ""), int(element.get("os_index", 0))
-        cpus = _read_hwloc_set(element.get("cpuset", ""))
-        near = cpus or near
-        if kind == "Core":
-            core = cpus
-        elif kind == "PU":
-            core_of[number] = min(core or {number})
-        elif kind == "NUMANode":
-            nodes.append(NumaNode(number, cpus))
-        elif kind == "PCIDev" and element.get("pci_type", "").startswith(GPU_CLASSES):
-            vendor = GPU_VENDORS.get(element.get("pci_type", "").partition("[")[2][:4])
-            if vendor:
-                address = normalize_address(element.get("pci_busid", ""))
-                node = next((node.number for node in nodes if near <= node.cpus), None)
-                gpus.append((vendor, PciDevice(address, node, near)))
-        for child in element:
-            walk(child, core, near)
-
-    try:
-        walk(ElementTree.parse(path).getroot(), frozenset(), frozenset())
-    except (OSError, ElementTree.ParseError, LookupError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not an XML file of lstopo: {error}") from error
-    if not core_of:
-        raise UsageError(f"{path} has no CPU: write it with `lstopo FILE.xml`")
-    online = frozenset(core_of)
-    seen = [node._replace(cpus=node.cpus & online) for node in sorted(nodes) if node.cpus & online]
-    topology = Topology(tuple(seen) or (NumaNode(0, online),), core_of)
-    return topology, sorted(gpus, key=lambda gpu: gpu[1].address)
-
-
-def _read_hwloc_set(text: str) -> Cpus:
-    """The CPUs of `0x0000000f,0xff000000`: 32 bits in each part, the highest first."""
-    value = 0
-    for part in text.split(","):
-        value = value << 32 | int(part or "0", 16)
-    return frozenset(bit for bit in range(value.bit_length()) if value >> bit & 1)
+    """The NUMA node of a PCI device; firmware that does not report it leaves -1."""
+    domain, _, rest = address.lower().partition(":")
+    address = f"{int(domain, 16):04x}:{rest}"  # as /sys writes 00000000:1A:00.0
+    node = read_text(root / "sys/bus/pci/devices" / address / "numa_node")
+    return PciDevice(address, int(node) if node.isdigit() else None)

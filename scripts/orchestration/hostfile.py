@@ -10,9 +10,8 @@ numbers per node in another notation, `8(x4),4`. This tool turns one into the ot
 scontrol, which containers and Kubernetes pods lack.
 
 - Hosts: `--nodelist`, or SLURM_JOB_NODELIST, in the order of `scontrol show hostnames`.
-- Slots: `--slots`, a number, or what Slurm says of `gpus` (SLURM_GPUS_PER_NODE, or those of this
-  node), `tasks` (SLURM_TASKS_PER_NODE) or `cpus` (SLURM_JOB_CPUS_PER_NODE). By default GPUs where
-  the job asked for some, else tasks.
+- Slots: `--slots`, or the GPUs per node that the job asked for (SLURM_GPUS_PER_NODE, or those of
+  this node), or else its tasks (SLURM_TASKS_PER_NODE).
 
 Example: `n[09-10],x` with `4(x2),2` is n09 4, n10 4, x 2.
 
@@ -62,19 +61,17 @@ FORMS = {
     "intel": "{host}:{slots}",
     "plain": "{host}",
 }
-PER_NODE = {"tasks": "SLURM_TASKS_PER_NODE", "cpus": "SLURM_JOB_CPUS_PER_NODE"}
 
 
-def find_slots(environ: Mapping[str, str], wanted: str, hosts: int) -> tuple[list[int], str]:
+def find_slots(environ: Mapping[str, str], wanted: int | None, hosts: int) -> tuple[list[int], str]:
     """The slots of each host, and what says so."""
-    if wanted.isdigit():
-        return [int(wanted)] * hosts, "--slots"
+    if wanted:
+        return [wanted] * hosts, "--slots"
     for name in ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"):  # 8 or a100:4,v100:2
-        text = environ.get(name, "") if wanted in ("auto", "gpus") else ""
-        count = sum(int(digits) for digits in re.findall(r"(?:^|:|,)(\d+)(?=,|$)", text))
-        if count:
+        counts = re.findall(r"(?:^|:|,)(\d+)(?=,|$)", environ.get(name, ""))
+        if count := sum(map(int, counts)):
             return [count] * hosts, name
-    name = PER_NODE.get("tasks" if wanted == "auto" else wanted, "")
+    name = "SLURM_TASKS_PER_NODE"
     counts = expand_counts(environ[name]) if environ.get(name) else []
     if len(counts) != hosts:
         said = f"{name} has {len(counts)} numbers for {hosts} hosts"
@@ -94,19 +91,13 @@ def choose_hosts(
     return dict(list(left.items())[:first])
 
 
-def slot_source(text: str) -> str:
-    """`auto`, `gpus`, `tasks`, `cpus` or a number from 1."""
-    return text if text in ("auto", "gpus", *PER_NODE) else str(positive_int(text))
-
-
 def build_parser() -> Parser:
     """The command line."""
     parser = Parser(__doc__, tool="hostfile", version=__version__, demo=PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--nodelist", metavar="LIST", help="hosts in Slurm's notation (default: those of the job)")
-    add("--slots", type=slot_source, default="auto", metavar="N",
-        help="slots per host: a number, gpus, tasks, cpus or auto (default: auto)")
+    add("--slots", type=positive_int, metavar="N", help="slots per host (default: GPUs, or tasks)")
     add("--form", choices=FORMS, default="deepspeed", help="hostfile format (default: deepspeed)")
     add("--exclude", metavar="LIST", help="hosts to leave out")
     add("--first", type=positive_int, metavar="N", help="use only the first N hosts")
@@ -118,7 +109,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("hostfile", __version__, 1, {"node": "1", "slots": "1"}, options.json)
+    report = Report("hostfile", __version__, 1, options.json)
     nodelist = options.nodelist or os.environ.get("SLURM_JOB_NODELIST")
     if not nodelist:
         raise UsageError("SLURM_JOB_NODELIST is not set: run this in a job, or give --nodelist")

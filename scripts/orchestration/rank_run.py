@@ -31,8 +31,8 @@ of the node without confining it. `--env` and `--profiler` fill in {rank} {size}
     srun --ntasks-per-node 8 python rank_run.py train.py --lr 1
     mpirun -n 16 -N 8 --bind-to none python rank_run.py train.py
     srun ... python rank_run.py --profile-rank 14 --profiler 'nsys profile -o trace.{rank}' train.py
-    # show what would be set; also for the machine of a file that `lstopo lumi.xml` wrote
-    python rank_run.py --dry-run --ranks 8 --topology lumi.xml
+    # show what would be set, and the masks for srun --cpu-bind=mask_cpu:
+    srun --nodes=1 --exclusive --cpus-per-task=56 python rank_run.py --dry-run --ranks 8
 
 ## A good answer
 
@@ -55,7 +55,7 @@ import zlib
 from argparse import REMAINDER, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.binding import (
@@ -65,22 +65,20 @@ from kit.binding import (
     become,
     choose_visible,
     find_gpus,
-    find_near,
     plan_bindings,
     verify_binding,
 )
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.files import is_shared, read_text
+from kit.launchers import Task, find_task, read_numbers
 from kit.report import Report, format_table
-from kit.slurm import Task, expand_nodelist, read_task
 from kit.topology import (
     Cpus,
+    Topology,
     format_cpus,
     format_mask,
     parse_cpus,
     read_affinity,
-    read_cpu_quota,
-    read_hwloc,
     read_topology,
 )
 
@@ -90,16 +88,6 @@ PROFILES = {
     "demo": ["--demo", "--dry-run", "--ranks", "2", "--cpus", "exclusive", "--cache-root", "keep"],
     "full": ["--dry-run"],
 }
-LAUNCHERS = {
-    "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"),
-    "Open MPI": tuple(f"OMPI_COMM_WORLD_{x}" for x in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
-    "PALS": ("PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
-    "Hydra": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    "Slurm": (),
-    "the environment": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-}
-"""Variables with rank, size, local rank and local size; a fifth one has to be set too."""
-JOB_VARIABLES = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "PALS_APID", "SLURM_JOB_ID", "PBS_JOBID")
 CACHES = {
     "MIOPEN_USER_DB_PATH": "miopen",
     "MIOPEN_CUSTOM_CACHE_DIR": "miopen",
@@ -111,8 +99,14 @@ PORTS = 10000
 STEPS = 16
 
 
-Machine = tuple[Any, Sequence[Any], tuple[Any, Any], float | None, int | None]
-"""Topology, visible GPUs, CPUs of rank and node, and how many the cgroup and Slurm allow."""
+class Machine(NamedTuple):
+    """Topology, visible GPUs, the CPUs of this rank and of the job, and how many Slurm gave it."""
+
+    topology: Topology
+    gpus: Sequence[Gpu]
+    own: Cpus
+    widest: Cpus
+    granted: int | None
 
 
 class Share(NamedTuple):
@@ -138,39 +132,14 @@ def find_place(environ: Mapping[str, str], ranks: int | None = None) -> Task:
     """Which rank this is: that of the innermost launcher, or rank 0 of `ranks` on one node."""
     if ranks is not None:
         return Task(0, ranks, 0, ranks, 0, launcher="--ranks")
-    places = (read_place(launcher, environ) for launcher in LAUNCHERS)
-    return next(filter(None, places), Task(0, 1, 0, 1, 0, launcher="no launcher"))
-
-
-def read_numbers(environ: Mapping[str, str], names: Sequence[str]) -> list[int] | None:
-    """The values of variables; None where one of them is not a number."""
-    values = [environ.get(name, "") for name in names]
-    return list(map(int, values)) if all(map(str.isdecimal, values)) else None
-
-
-def read_place(launcher: str, environ: Mapping[str, str]) -> Task | None:
-    """What a launcher of LAUNCHERS says; None without it."""
-    if launcher == "Slurm":
-        task = read_task(environ)
-        if task and task.step is None and task.size > 1:
-            raise UsageError(
-                f"this is the batch script of a job of {task.size} tasks, not one of these tasks: "
-                "write srun before python"
-            )
-        return task
-    names = LAUNCHERS[launcher]
-    numbers = read_numbers(environ, names[:4])
-    if numbers is None or not all(name in environ for name in names[4:]):
-        return None
-    rank, size, local_rank, local_size = numbers
-    node, rest = divmod(rank - local_rank, max(local_size, 1))
-    hosts: Sequence[str] = ()
-    if size > local_size and environ.get("SLURM_JOB_NODELIST"):
-        hosts = expand_nodelist(environ["SLURM_JOB_NODELIST"])
-    elif size > local_size and environ.get("PBS_NODEFILE"):
-        hosts = list(dict.fromkeys(read_text(Path(environ["PBS_NODEFILE"])).split()))
-    job = next((environ[name] for name in JOB_VARIABLES if environ.get(name)), "")
-    return Task(*numbers, None if rest else node, tuple(hosts), job, launcher=launcher)
+    place = find_task(environ)
+    if not place and (tasks := int(environ.get("SLURM_NTASKS", 1))) > 1:
+        raise UsageError(
+            f"this is the batch script of a job of {tasks} tasks, not one of these tasks: write "
+            "srun before python"
+        )
+    job = environ.get("SLURM_JOB_ID", "")
+    return place or Task(0, 1, 0, 1, 0, job=job, launcher="no launcher")
 
 
 def find_master(place: Task) -> tuple[str, str]:
@@ -188,13 +157,13 @@ def find_master(place: Task) -> tuple[str, str]:
 def choose_port(place: Task) -> tuple[str, str]:
     """A port that all ranks of a step agree on and neighboring jobs do not use, and its source."""
     job = int(place.job) if place.job.isdecimal() else zlib.crc32(place.job.encode())
-    port = FIRST_PORT + (STEPS * job + (place.step or 0) % STEPS) % PORTS
-    return str(port), f"job and step of {place.launcher}" if place.job else "no job"
+    port = FIRST_PORT + (STEPS * job + place.step % STEPS) % PORTS
+    return str(port), "job and step" if place.job else "no job"
 
 
 def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     """The CPUs of this rank, planned for all ranks of its node together."""
-    topology, visible, (own, widest), quota, granted = machine
+    topology, visible, own, widest, granted = machine
     ranks, notes = place.local_size, []
     if 1 < len(visible) < ranks:
         notes.append(f"{len(visible)} GPUs for {ranks} ranks: CPUs were divided without them")
@@ -202,37 +171,29 @@ def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     one_each = ranks > 1 and len(visible) == 1
     if one_each:
         notes.append("each rank sees one GPU, so ranks share the CPUs next to it")
-    nears = [find_near(topology, visible, rank, ranks) for rank in range(ranks)]
-    plan = plan_bindings(topology, nears, widest, exclusive=not one_each, quota=quota)
+    plan = plan_bindings(topology, visible, ranks, widest, exclusive=not one_each)
     binding = plan[place.local_rank]
     is_bound = own < widest
     is_part = granted is not None and granted < topology.count_cores(widest)
     if options.cpus == "auto" and is_part and not is_bound:
         notes.append(f"nothing was bound: Slurm gave this job {granted} CPUs without confining it")
-    elif options.cpus == "exclusive" or (options.cpus == "auto" and not is_bound):
+    elif options.cpus == "exclusive" or not is_bound:
         if binding.is_bound:
             source = f"{binding.verdict}, by {binding.source}"
             return Share(binding.cpus, binding.omp_threads, source, binding, plan, notes)
         reason = f"is {binding.verdict}" if topology.nodes else "is not shown in /sys"
         notes.append(f"the topology {reason}, so ranks run unbound")
-    cores = topology.count_cores(own) / (1 if is_bound else ranks)
-    threads = max(1, int(cores if quota is None else min(cores, quota / ranks)))
+    threads = max(1, topology.count_cores(own) // (1 if is_bound else ranks))
     source = "bound by the launcher" if is_bound else "not bound"
     return Share(own, threads, source, None, plan, notes)
 
 
-def read_machine(place: Task, file: Path | None, environ: Mapping[str, str]) -> Machine:
-    """This machine, or the one that a file of lstopo describes."""
-    if file:
-        topology, found = read_hwloc(file)
-        gpus = [Gpu(n, vendor, device.address, "", device.node, device.cpus, "hwloc")
-                for n, (vendor, device) in enumerate(found)]  # fmt: skip
-        return topology, gpus, (topology.cpus, topology.cpus), None, None
+def read_machine(place: Task, environ: Mapping[str, str]) -> Machine:
+    """This machine."""
     topology = read_topology()
     granted = read_numbers(environ, ["SLURM_CPUS_ON_NODE"]) if place.launcher == "Slurm" else None
     visible = choose_visible(find_gpus(), environ)
-    affinity, quota = read_affinity(topology), read_cpu_quota()
-    return topology, visible, affinity, quota, granted[0] if granted else None
+    return Machine(topology, visible, *read_affinity(topology), granted[0] if granted else None)
 
 
 def find_interface(address: str) -> str | None:
@@ -329,7 +290,7 @@ def fill_in(text: str, place: Task) -> str:
 
 def show(options: Namespace, place: Task, share: Share, rows: list[Setting]) -> int:
     """Print what would be set; the exit status."""
-    report = Report("rank_run", __version__, 1, {"rank": "1"}, options.json)
+    report = Report("rank_run", __version__, 1, options.json)
     masks = ",".join(format_mask(binding.cpus) for binding in share.plan)
     rows.append(Setting("CPUs", format_cpus(share.cpus), share.source))
     rows.append(Setting("mask_cpu", masks, "plan of all local ranks"))
@@ -381,7 +342,7 @@ def build_parser() -> Parser:
     # fmt: off
     add("--master-addr", metavar="HOST", help="address of rank 0 (default: the first node)")
     add("--master-port", metavar="PORT", help="port of rank 0")
-    add("--cpus", choices=("auto", "exclusive", "keep"), default="auto",
+    add("--cpus", choices=("auto", "exclusive"), default="auto",
         help="CPU binding; auto is exclusive unless the launcher has bound (default: auto)")
     add("--cache-root", metavar="FOLDER",
         help="node-local folder for compile caches; keep leaves them where they are")
@@ -392,8 +353,6 @@ def build_parser() -> Parser:
     add("--dry-run", action="store_true", help="show what would be set, start nothing")
     add("--ranks", type=positive_int, metavar="N",
         help="with --dry-run: as rank 0 of N on one node")
-    add("--topology", type=Path, metavar="XML",
-        help="with --ranks: plan for the machine in this file of lstopo")
     add("program", nargs=REMAINDER, metavar="PROGRAM", help="program to run, with its arguments")
     # fmt: on
     return parser
@@ -409,7 +368,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not (program or options.dry_run):
         raise UsageError("name a program to run, or --dry-run to see what would be set")
     place = find_place(os.environ, options.ranks)
-    share = plan_share(place, options, read_machine(place, options.topology, os.environ))
+    share = plan_share(place, options, read_machine(place, os.environ))
     rows = list_settings(place, os.environ, options, share)
     if options.dry_run:
         return show(options, place, share, rows)

@@ -48,7 +48,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, start
 from kit.report import Report, Row, format_seconds, format_table
-from kit.slurm import expand_nodelist
+from kit.slurm import call_slurm, expand_nodelist
 
 __version__ = "0.2.0"
 
@@ -60,7 +60,6 @@ NODES_AT_ONCE = 16
 FIRST_UID, NOBODY = 1000, 65534
 LOGIN_NAMES = ("systemd", "(sd-pam)", "sshd", "sshd-session", "dbus-daemon")
 """What a user's login leaves behind."""
-UNITS = dict.fromkeys(("node", "processes", "stuck", "gpu_processes", "killed"), "1")
 
 # Run by python3 (3.6 or newer) on a node, after a line that sets TARGETS ([[pid, started], ...]).
 # Ends the targets, and prints all processes as one line of JSON.
@@ -118,31 +117,10 @@ class Node(NamedTuple):
     reason: str
 
 
-class Outcome(NamedTuple):
-    """What became of a node; `left` are the processes on it, None where it was not looked at."""
-
-    node: Node
-    left: list[Row] | None
-    verdict: str
-    advice: str
-    killed: int = 0
-
-
-def ask_slurm(*command: str) -> str:
-    """What a command of Slurm printed. Raises UsageError where it is missing or fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise UsageError(f"{error}; run this on a login node") from error
-    if done.returncode:
-        raise UsageError(f"{command[0]}: {done.stderr.strip()}")
-    return done.stdout
-
-
 def list_nodes(names: Sequence[str] = ()) -> list[Node]:
-    """All nodes, or these, each once."""
+    """All nodes, or these, each once. Raises OSError where Slurm does not answer."""
     chosen = [f"--nodes={','.join(names)}"] if names else []
-    text = ask_slurm("sinfo", "--noheader", "--Node", "--format=%N|%T|%H|%E", *chosen)
+    text = call_slurm("sinfo", "--noheader", "--Node", "--format=%N|%T|%H|%E", *chosen)
     nodes = (Node(*map(str.strip, line.split("|", 3))) for line in text.splitlines())
     return list(dict.fromkeys(nodes))
 
@@ -190,68 +168,59 @@ def undrain(node: Node) -> str:
     try:
         if list_nodes([node.name]) != [node]:
             return "its state or reason changed in the meantime"
-        ask_slurm("scontrol", "update", f"NodeName={node.name}", "State=RESUME")
-    except UsageError as error:
+        call_slurm("scontrol", "update", f"NodeName={node.name}", "State=RESUME")
+    except OSError as error:
         return str(error)
     return ""
 
 
-def treat_node(node: Node, connect: Sequence[str], kills: bool, undrains: bool) -> Outcome:
-    """Look at a node and do what was asked for."""
+def make_row(node: Node, verdict: str, advice: str, left: Sequence[Row] | None = None,
+             killed: int = 0) -> Row:  # fmt: skip
+    """A row of results; without `left`, because the node was not looked at, it has no counts."""
+    counts = dict.fromkeys(("processes", "stuck", "gpu_processes"))
+    if left is not None:
+        stuck = sum(process["state"] == "D" for process in left)
+        on_gpus = sum(process["gpu"] for process in left)
+        counts = {"processes": len(left), "stuck": stuck, "gpu_processes": on_gpus}
+    return {"name": node.name, "since": node.since, **counts, "killed": killed,
+            "verdict": verdict, "advice": advice}  # fmt: skip
+
+
+def treat_node(node: Node, connect: Sequence[str], kills: bool, undrains: bool) -> Row:
+    """Look at a node, do what was asked for, and name what is left; the row of the node."""
     if node.state.endswith("*"):
-        return Outcome(node, None, "no answer", "slurmd does not respond")
+        return make_row(node, "no answer", "slurmd does not respond")
     killed = 0
     try:
         left, _ = look_at(node.name, connect)
         if kills and left:
             left, killed = look_at(node.name, connect, left)
     except OSError as error:
-        return Outcome(node, None, "no answer", str(error))
+        return make_row(node, "no answer", str(error))
+    for one in left[:5]:
+        who = f"{one['pid']} of job {one['job'] or '-'}, user {one['uid']}"
+        age = f"state {one['state']}, {format_seconds(one['seconds'])} old"
+        sys.stderr.write(f"{node.name}: {who}, {age}: {one['command'][:60]!r}\n")
     verdict, advice = judge(left)
     if verdict == "clean" and undrains:
         advice = undrain(node)
         verdict = "still drained" if advice else "undrained"
-    return Outcome(node, left, verdict, advice, killed)
+    return make_row(node, verdict, advice, left, killed)
 
 
-def demonstrate() -> list[Outcome]:
+def demonstrate() -> list[Row]:
     """Leave a process behind on this machine, find it, end it, and find nothing of it; no other
     process is touched."""
     environ = {**os.environ, "SLURM_JOB_ID": "1"}
-    outcomes: list[Outcome] = []
+    rows: list[Row] = []
     left: list[Row] = []
     with subprocess.Popen(["sleep", "60"], env=environ) as process:
         for since in ("before", "after"):
             left, killed = look_at("", (), left)
             left = [one for one in left if one["pid"] == process.pid]
             node = Node("this machine", "drained", since, REASON)
-            outcomes.append(Outcome(node, left, *judge(left), killed))
-    return outcomes
-
-
-def make_row(number: int, outcome: Outcome) -> Row:
-    """A row of results. What was not looked at has no numbers."""
-    left, (name, _, since, _) = outcome.left, outcome.node
-    counts = dict.fromkeys(("processes", "stuck", "gpu_processes"))
-    if left is not None:
-        stuck = sum(process["state"] == "D" for process in left)
-        on_gpus = sum(process["gpu"] for process in left)
-        counts = {"processes": len(left), "stuck": stuck, "gpu_processes": on_gpus}
-    return {"node": number, "name": name, "since": since, **counts,
-            "killed": outcome.killed, "verdict": outcome.verdict}  # fmt: skip
-
-
-def print_results(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> None:
-    """The table, and what is left on each node."""
-    headings = ("node", "drained", "left", "stuck", "on GPUs", "killed", "verdict", "what to do")
-    cells = [[*row.values(), o.advice][1:] for row, o in zip(rows, outcomes, strict=True)]
-    print(format_table(headings, cells))
-    for outcome in outcomes:
-        for one in (outcome.left or [])[:5]:
-            who = f"{one['pid']} of job {one['job'] or '-'}, user {one['uid']}"
-            age = f"state {one['state']}, {format_seconds(one['seconds'])} old"
-            text = f"{outcome.node.name}: {who}, {age}: {one['command'][:60]!r}"
-            print(text, file=sys.stderr)
+            rows.append(make_row(node, *judge(left), left, killed))
+    return rows
 
 
 def build_parser() -> Parser:
@@ -271,25 +240,31 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("undrain_good_nodes", __version__, 1, UNITS, options.json)
+    report = Report("undrain_good_nodes", __version__, 1, options.json)
     if options.demo:
-        outcomes = demonstrate()
-        good = [outcome.verdict for outcome in outcomes] == ["leftovers", "clean"]
+        rows = demonstrate()
+        good = [row["verdict"] for row in rows] == ["leftovers", "clean"]
     else:
         if "{node}" not in options.connect:
             raise UsageError(f"--connect: '{options.connect}' names no node: write {{node}} in it")
         work = (shlex.split(options.connect), options.kill, options.undrain)
         names = [] if options.nodes is None else expand_nodelist(options.nodes)
-        drained = [node for node in list_nodes(names) if node.state.startswith("drained")]
+        try:
+            drained = [node for node in list_nodes(names) if node.state.startswith("drained")]
+        except OSError as error:
+            raise UsageError(str(error)) from error
         nodes = [node for node in drained if node.reason == REASON]
         with ThreadPoolExecutor(NODES_AT_ONCE) as pool:
-            outcomes = list(pool.map(lambda node: treat_node(node, *work), nodes))
-        good = all(outcome.verdict in ("clean", "undrained") for outcome in outcomes)
-    report.rows = [make_row(number, outcome) for number, outcome in enumerate(outcomes)]
-    if outcomes:
-        print_results(report.rows, outcomes)
+            rows = list(pool.map(lambda node: treat_node(node, *work), nodes))
+        good = all(row["verdict"] in ("clean", "undrained") for row in rows)
+    if rows:
+        headings = ["node", "drained", "left", "stuck", "on GPUs", "killed", "verdict"]
+        print(format_table([*headings, "what to do"], [list(row.values()) for row in rows]))
     else:
         print(f'no node is drained for "{REASON}"', file=sys.stderr)
+    for number, row in enumerate(rows):
+        del row["advice"]
+        report.rows.append({"node": number, **row})
     report.complete = True
     report.save()
     return int(not good)

@@ -1,14 +1,14 @@
 # ruff: noqa: E402, E731, F811, F821, SIM115
-"""What the blocks of the book need before they run, and what must hold after them.
+"""Set up what a block of the book needs, run it, and check the result.
 
-Each cell begins with a line `# %%` that has its chapter and what it needs: `nightly`, or a thing
-of needs.py. test_book_cells.py runs it after the code above the first cell, in a process and an
-empty folder of its own. Blocks are named by their beginnings, as chapter_blocks.py names them:
+Each cell starts with a line `# %%` with its chapter and what it needs: `nightly`, or a thing of
+needs.py. test_book_blocks.py runs each cell in its own process and an empty folder, after the code
+above the first cell. A block is named by how it begins, see chapter_blocks.py:
 
-    snippet("...")   stands for the code of a Python block, which runs there; its other arguments
-                     are imports that the chapter takes for granted
-    text("...")      is the code of a Python block, block("...") that of a bash block
-    shell("...")     runs a bash block and is what it printed
+    snippet("...")   runs a Python block; the other arguments are imports that the chapter takes
+                     for granted
+    text("...")      returns the code of a Python block, block("...") that of a bash block
+    shell("...")     runs a bash block and returns its output
 """
 
 import contextlib
@@ -20,6 +20,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,26 +43,26 @@ os.environ["PYTHONPATH"] = os.pathsep.join(TOOLS)
 
 
 def show(output):
-    """The output, which is shown where the cell fails."""
+    """Return the output, and print it where a failing cell shows it."""
     sys.stderr.write(output)
     return output
 
 
 def printed():
-    """What was printed since the last call."""
+    """Return what was printed since the last call."""
     sys.stdout.flush()
     return show(OUTPUT.read())
 
 
-def text(code):
-    return code
+def snippet(begin, *_imports):
+    exec(compile(BLOCKS[begin], begin, "exec"), globals())
 
 
-block = text
+def shell(begin, status=0):
+    return show(run_bash(BLOCKS[begin], Path.cwd(), status))
 
 
-def shell(code, status=0):
-    return show(run_bash(code, Path.cwd(), status))
+text = block = BLOCKS.get
 
 
 def start(*command, stdin=""):
@@ -79,7 +80,7 @@ def torchrun(ranks, *command, stdin=""):
 
 
 def init_one_rank():
-    """A gloo process group that has this process alone."""
+    """Make a gloo process group of this process alone."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 
 
@@ -105,19 +106,9 @@ for kind in ("list", "buffer"):
 assert grown["list"] > 0.7
 assert grown["buffer"] < 0.05
 
-# %% compute/cpu-memory
+# %% compute/cpu-memory pgrep
 # A process may end between two commands of the block.
-shell("for pid in $(pgrep", status=2)
-
-# %% compute/debug-amd
-report = ROOT / "scripts/tests/fixtures/gpu_health/amd_smi.txt"
-Path("shared/node01.txt").write_text(report.read_text())
-shell("python scripts/compute/gpu_health.py", status=1)
-
-# %% compute/debug-nvidia
-report = ROOT / "scripts/tests/fixtures/gpu_health/nvidia_q.txt"
-Path("shared/node01.txt").write_text(report.read_text())
-shell("python scripts/compute/gpu_health.py", status=1)
+assert re.search(rf"^{os.getpid()} .*: Pss \d", shell("for pid in $(pgrep", status=2), re.M)
 
 # %% debug
 snippet("@record")
@@ -154,22 +145,16 @@ snippet("with Tracer(")
 (trace,) = Path("local/traces").iterdir()
 assert "return 1 + 1" in trace.read_text()
 
-# %% debug
-Path("traces").mkdir()
-for rank in (0, 7):
-    lines = [f"12:00:0{i} 0.1 1 train.py:{i} backward\n" for i in range(3 + rank)]
-    Path(f"traces/trace.node01.{rank}.0").write_text("".join(lines))
-shell("tail -qn 1 traces/*", status=1)
-
-# %% debug nightly
-Path("train.py").write_text("import time\ntime.sleep(0.5)\n")
-shell("python scripts/debug/mem_watch.py")
-
 # %% debug/hangs nightly
 # One rank loads, the others wait for it: the watchdog finds a hang, in which none comes to step 4.
 Path("hang.py").write_text(text('dist.init_process_group("gloo")'))
 shown = shell("export OMP_NUM_THREADS=1", status=1)
 assert (shown.count("step 3"), shown.count("step 4")) == (4, 0)
+(report,) = Path("hang_dumps").glob("*/report.txt")
+if Path(sys.executable).with_name("py-spy").exists():
+    summary = "rank 2 in load_shard at hang.py:8; ranks 0-1,3 in all_reduce at hang.py:15\n"
+    assert report.read_text().startswith(summary)
+    assert summary in (ROOT / "book/debug/hangs/README.md").read_text()
 
 # %% debug/hangs
 lines = (f"[rank{rank}]: [Rank {rank}] Watchdog caught collective" for rank in range(512))
@@ -249,11 +234,10 @@ assert not torch.equal(model.weight, first)
 # %% debug/overflow
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+step = textwrap.indent(text("norm = torch.nn.utils.clip_grad_norm_"), "    ")
 stepped = []
-for x in (1.0, math.inf):
-    model(torch.tensor([x])).backward()
-    snippet("norm = torch.nn.utils.clip_grad_norm_", "torch")
-    stepped.append(x)
+backward = "for x in (1.0, math.inf):\n    model(torch.tensor([x])).backward()\n"
+exec(f"{backward}{step}\n    stepped.append(x)")
 assert stepped == [1.0]
 assert model.weight.grad is None
 
@@ -269,19 +253,6 @@ snippet("old = AutoTokenizer.from_pretrained(")
 back = AutoTokenizer.from_pretrained("tiny")
 assert len(back) <= 1000
 assert back.decode(back("A few lines")["input_ids"], skip_special_tokens=True) == "A few lines"
-
-# %% debug/tiny nightly python:datasets python:transformers
-from datasets import Dataset
-
-texts = [f"record {number}" for number in range(100)]
-Dataset.from_dict({"text": texts}).to_parquet("train.parquet")
-shell("python scripts/debug/tiny/make_tiny_model.py --models llama gpt2")
-
-# %% debug/tiny nightly python:transformers
-words = "the quick brown fox jumps over a lazy dog while training models of all sizes".split()
-lines = (" ".join(words[i % 7 :] + words[: i % 5]) + f" {i * 7919}" for i in range(3000))
-Path("my_text.txt").write_text("\n".join(lines))
-shell("python scripts/debug/tiny/make_tiny_model.py --models gpt2")
 
 # %% inference/benchmarks
 import urllib.request
@@ -303,9 +274,6 @@ assert len(times) == 4
 assert re.fullmatch(r"TTFT 0\.\d{3} s, then \d+\.\d ms per chunk\n", printed())
 
 # %% network/benchmarks
-shell("python scripts/network/node_pairs.py --simulate", status=1)
-
-# %% network/benchmarks
 line = "node01:{0}:2 [{0}] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via NET/IB/{0}(1)/GDRDMA\n"
 for rank in range(3):
     Path(f"nccl.node01.{rank}.log").write_text(line.format(rank))
@@ -325,9 +293,6 @@ assert shell("grep -l 'NCCL WARN'").startswith("nccl.node01.1.log\n")
 step = "iteration {}\n" + "n:1:2 [0] NCCL INFO AllGather: opCount 1 count 512 datatype 7\n" * 3
 Path("train.log").write_text("start\n" + "".join(step.format(i) for i in range(4)))
 assert "3  count 512" in shell("csplit")
-
-# %% network/debug nightly
-assert "never arrived" in shell("python scripts/debug/torch_distributed_check.py", status=1)
 
 # %% orchestration/slurm
 init_one_rank()
@@ -386,13 +351,6 @@ assert "test_sharding[full-float32]" in shown
 
 # %% training/benchmarks
 snippet("if torch.cuda.is_available():")
-
-# %% training/benchmarks nightly python:transformers
-from transformers import LlamaConfig
-
-sizes = {"hidden_size": 64, "intermediate_size": 128, "vocab_size": 100}
-LlamaConfig(num_attention_heads=4, num_hidden_layers=1, **sizes).save_pretrained(".")
-shell("python scripts/training/activation_memory.py")
 
 # %% training/checkpoints
 init_one_rank()
@@ -483,20 +441,6 @@ make_model = lambda: torch.nn.Linear(4, 4)
 snippet('with torch.device("meta"):')
 assert model.weight.device.type == "cpu"
 assert model.weight.data_ptr() == state["weight"].data_ptr()
-
-# %% training/checkpoints nightly python:safetensors
-from safetensors.torch import save_file
-
-Path("model-fp32").mkdir()
-save_file({"weight": torch.ones(64, 64)}, "model-fp32/model.safetensors")
-Path("model-fp32/config.json").write_text('{"dtype": "float32"}')
-shell("python scripts/training/checkpoint_to_bf16.py")
-
-# %% training/checkpoints nightly
-# It keeps a whole tensor for a slice of it.
-Path("checkpoints").mkdir()
-torch.save({"w": torch.ones(1000)[:10]}, "checkpoints/mp_rank_00_model_states.pt")
-shell("python scripts/training/checkpoint_shrink.py")
 
 # %% training/datasets
 init_one_rank()
@@ -670,9 +614,6 @@ snippet("E2M1 = ")
 assert quantize(numbers, 8)[:4].tolist() == [0.0] * 4
 assert (quantize(numbers, 4)[:4] != 0).all()
 assert quantize(torch.tensor([6.1, 5.0]), 2, up=False).tolist()[0] == 6.0
-
-# %% training/number-formats
-assert "448" in shell("python scripts")
 
 # %% training/performance
 snippet('with torch.device("meta"):')

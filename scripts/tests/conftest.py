@@ -1,4 +1,4 @@
-"""What the tests of the companion tools share: finding them, loading them, running them."""
+"""What the tests of the companion tools share: loading them, running them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -28,16 +29,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 Completed = subprocess.CompletedProcess[str]
 
 
-def find_tools() -> list[Path]:
-    """Every companion tool: each Python file under scripts/ but for the kit, tests and examples."""
-    others = {"kit", "tests", "launchers"}
-    found = (p for p in SCRIPTS.rglob("*.py") if not others & set(p.relative_to(SCRIPTS).parts))
-    return sorted(found)
-
-
 def heed_signals() -> None:
-    """Have signals heeded that tests send. A shell that starts pytest in the background, or by
-    nohup, has it ignore some, and what it starts as well."""
+    """Undo the ignoring of signals: pytest inherits it, and passes it on, if a shell starts it in
+    the background or with nohup."""
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     for number, handler in usual.items():
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -46,20 +40,6 @@ def heed_signals() -> None:
 
 def pytest_configure() -> None:
     heed_signals()
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `tool` runs once for each tool, so that a new one is never forgotten."""
-    if "tool" in metafunc.fixturenames:
-        tools = find_tools()
-        names = [tool.relative_to(SCRIPTS).as_posix() for tool in tools]
-        metafunc.parametrize("tool", tools, ids=names)
-
-
-@pytest.fixture(scope="session")
-def tools() -> list[Path]:
-    """Every companion tool."""
-    return find_tools()
 
 
 @pytest.fixture(scope="session")
@@ -121,19 +101,19 @@ def run_tool() -> Callable[..., Completed]:
 def call_tool(
     load_tool: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Completed]:
-    """Run a tool within this process, which saves the start of another one and its import of
-    torch; else as run_tool does. What the tool changes of the process is put back."""
+    """Run a tool like run_tool, but in this process: nothing has to start or to import torch. What
+    the tool changes in the process is restored."""
 
     def call(tool: str, *arguments: str, environ: dict[str, str] | None = None) -> Completed:
         module, torch = load_tool(tool), sys.modules.get("torch")
         threads = torch.get_num_threads() if torch else None
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
-        out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
-        with monkeypatch.context() as patch, warnings.catch_warnings():
-            warnings.simplefilter("default")
-            warnings.simplefilter("ignore", ResourceWarning)  # a process that ends closes all
-            for name, value in (environ or {}).items():
-                patch.setenv(name, value)
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            monkeypatch.context() as patch,
+            mock.patch.dict(os.environ, environ or {}),
+            warnings.catch_warnings(action="ignore"),
+        ):
             patch.setattr(sys, "argv", [str(SCRIPTS / tool), *arguments])
             try:
                 with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -145,18 +125,15 @@ def call_tool(
                     signal.signal(number, handler)
                 if torch:
                     torch.set_num_threads(threads)
-        texts = []
-        for stream in (out, err):
-            stream.seek(0)
-            texts.append(stream.read())
-        return subprocess.CompletedProcess([tool, *arguments], status or 0, *texts)
+        words = [tool, *arguments]
+        return subprocess.CompletedProcess(words, status or 0, out.getvalue(), err.getvalue())
 
     return call
 
 
 @pytest.fixture
 def mount_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Mounts a file system in memory; skips where this machine lets nobody mount."""
+    """Mount a file system in memory; skip if mounting is not allowed here."""
     from needs import need  # a plugin, which pytest imports itself
 
     need("root")
@@ -174,97 +151,43 @@ def mount_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     subprocess.run(["umount", "--lazy", str(point)], capture_output=True, check=False)
 
 
-class Wires:
-    """Network namespaces on one switch, each with a NIC of the same rate."""
-
-    def __init__(self, count: int, rate: str) -> None:
-        hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-c"]
-        script = "ip link set lo up; echo ready; exec sleep 600"
-        self.holders = [
-            subprocess.Popen([*hold, script], stdout=subprocess.PIPE, text=True)
-            for _ in range(count + 1)
-        ]
-        for holder in self.holders:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "ready\n"
-        self.run(count, "ip link add switch type bridge && ip link set switch up")
-        for node in range(count):
-            peer = self.holders[node].pid
-            self.run(count, f"ip link add v{node} type veth peer name eth0 netns {peer} && "
-                            f"ip link set v{node} master switch up")  # fmt: skip
-            self.run(node, f"ip addr add 10.79.0.{node + 1}/24 dev eth0; ip link set eth0 up")
-            self.limit(node, "add", rate)
-
-    def enter(self, node: int, command: list[str]) -> list[str]:
-        return ["nsenter", f"--target={self.holders[node].pid}", "--net", *command]
-
-    def run(self, node: int, script: str) -> None:
-        subprocess.run(self.enter(node, ["sh", "-ec", script]), check=True, timeout=30)
-
-    def limit(self, node: int, what: str, rate: str) -> None:
-        limit = f"rate {rate} burst 256kb latency 500ms"
-        self.run(node, f"tc qdisc {what} dev eth0 root handle 1: tbf {limit}")
-
-    def play(self, tool: Path, *options: str) -> list[Completed]:
-        """A rank of the tool in each namespace, on its CPU."""
-        count = len(self.holders) - 1
-        ranks = []
-        for node in range(count):
-            place = {"RANK": node, "WORLD_SIZE": count, "LOCAL_RANK": 0, "MASTER_PORT": 29511}
-            environ = {**os.environ, **{name: str(value) for name, value in place.items()}}
-            environ |= {"MASTER_ADDR": "10.79.0.1", "GLOO_SOCKET_IFNAME": "eth0"}
-            environ["OMP_NUM_THREADS"] = "1"
-            command = self.enter(node, [sys.executable, str(tool), "--device", "cpu", *options])
-            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-            ranks.append(subprocess.Popen(command, env=environ, **pipes))
-        texts = [rank.communicate(timeout=400)[0] for rank in ranks]
-        return [
-            subprocess.CompletedProcess(rank.args, rank.returncode, text)
-            for rank, text in zip(ranks, texts, strict=True)
-        ]
-
-
-@pytest.fixture
-def make_wires() -> Iterator[Callable[[int, str], Wires]]:
-    """Start a network of so many nodes with NICs of a rate."""
-    made: list[Wires] = []
-
-    def make(count: int, rate: str) -> Wires:
-        made.append(Wires(count, rate))
-        return made[-1]
-
-    yield make
-    for holder in [holder for wires in made for holder in wires.holders]:
-        holder.kill()
-        holder.communicate()
-
-
-def refuse_constant(name: str) -> None:
-    """Raise on NaN, Infinity and -Infinity, which Python reads and JSON does not have."""
-    raise ValueError(f"{name} is not JSON")
-
-
 @pytest.fixture(scope="session")
 def read_json() -> Callable[[Path], Any]:
-    """Read a JSON file as strictly as another language would."""
+    """Read a JSON file."""
+    return lambda path: json.loads(path.read_text(encoding="utf-8"))
 
-    def read(path: Path) -> Any:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse_constant)
 
-    return read
+def add_json(run: Callable[..., Any], path: Path) -> Callable[..., Any]:
+    """Have a tool write JSON too, and read it into the result's `document`."""
+
+    def run_json(tool: Path | str, *arguments: str, **options: Any) -> Any:
+        done = run(tool, *arguments, "--json", str(path), **options)
+        done.document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        return done
+
+    return run_json
 
 
 @pytest.fixture
-def run_json(
-    run_tool: Callable[..., Completed], read_json: Callable[[Path], Any], tmp_path: Path
-) -> Callable[..., Any]:
-    """Run a tool as a reader does, and have it write JSON, which is the result's `document`."""
+def run_json(run_tool: Callable[..., Completed], tmp_path: Path) -> Callable[..., Any]:
+    return add_json(run_tool, tmp_path / "out.json")
 
-    def run(tool: Path | str, *arguments: str, **options: Any) -> Any:
-        path = tmp_path / "out.json"
-        done: Any = run_tool(tool, *arguments, "--json", str(path), **options)
-        done.document = read_json(path) if path.exists() else None
-        return done
+
+@pytest.fixture
+def call_json(call_tool: Callable[..., Completed], tmp_path: Path) -> Callable[..., Any]:
+    return add_json(call_tool, tmp_path / "out.json")
+
+
+@pytest.fixture
+def run_broken(run_json: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Run a tool of network/ on CPUs, after code that breaks `dist` or the `tool`."""
+
+    def run(name: str, code: str, *options: str) -> Any:
+        begin = f"import os, sys, time\nsys.path.insert(0, {str(SCRIPTS / 'network')!r})\n"
+        imports = f"import torch.distributed as dist\nimport {name} as tool\n"
+        script = tmp_path / "broken.py"
+        script.write_text(f"{begin}{imports}{code}\ntool.start(tool.main)\n")
+        return run_json(script, "--device", "cpu", *options)
 
     return run
 

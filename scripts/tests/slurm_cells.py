@@ -1,40 +1,28 @@
 # ruff: noqa: F821
-"""The multi-node commands of the book on a real Slurm of two nodes, as far as Slurm can tell of the
-size that the book has.
+"""Run the multi-node commands of the book on a real Slurm with two nodes.
 
-These are cells as in book_cells.py, in the folder of a user of the cluster: `login`, as in
-slurm_user.py.
+The cells work as in book_cells.py. `login` is a user of the cluster, see slurm_user.py.
 
-    text("...")         is the code of a Python block
-    block("...", job)   is that of a bash block, made smaller as test_book_blocks.py says; `job`
-                        for the number of a job that the chapter has made up
+    text("...")         returns the code of a Python block
+    block("...", job)   returns that of a bash block, scaled down by SMALLER in test_book_blocks.py,
+                        with this job number for JOBID
 """
 
 import json
 import re
-import sys
 import time
-from pathlib import Path
-
-import pytest
 
 HELLO = """
 import os, socket
 print("hello", socket.gethostname(), os.environ["SLURM_PROCID"], len(os.sched_getaffinity(0)))
 """
 
-
-def text(code):
-    return code
+text = BLOCKS.get
 
 
-def block(code, job=""):
-    return re.sub(r"\b(JOBID|4711(?= --)|87)\b", job, code) if job else code
+def block(begin, job="JOBID"):
+    return BLOCKS[begin].replace("JOBID", job)
 
-
-# %% orchestration/slurm
-assert "Submitted batch job" in login.run(block("bindery bundle torch_distributed_check"))
-assert " to start at " in login.run(block("sbatch --test-only"))
 
 # %% orchestration/launchers
 # The first job checks the ranks of two nodes, the second one starts a program.
@@ -44,11 +32,6 @@ lines = ("[node1 rank 0] all 2 ranks on 2 nodes can talk", "[node2 rank 1] hello
 for number, line in zip(re.findall(r"Submitted batch job (\d+)", out), lines, strict=True):
     login.wait(number)
     assert line in (login.folder / f"train-{number}.log").read_text()
-
-# %% orchestration/launchers
-code = block("read -r MASTER_ADDR")
-out = login.allocate(f'{code}\necho "$MASTER_ADDR:$MASTER_PORT"')
-assert re.search(r"^node1:\d{5}$", out, re.M)
 
 # %% orchestration/slurm
 # The step goes, the job goes on.
@@ -77,13 +60,6 @@ queue = login.cluster.queue
 login.cluster.wait_for(lambda: "RUNNING" in [job.state for job in queue()], "nothing runs")
 login.run(change.replace("1234", number))
 assert [job.state for job in queue()].count("RUNNING") == 1
-
-# %% training/fault-tolerance
-login.write("train.slurm", "#!/bin/bash\nsleep 60\n")
-number = login.run(block("sbatch --array=1-10%1 train")).split()[-1]
-login.run(block("sbatch --array=1-10%1 --dependency", number))
-queue = login.cluster.queue
-login.cluster.wait_for(lambda: "Dependency" in [job.reason for job in queue()], "no dependency")
 
 # %% orchestration/slurm
 # A file that is there before the job starts stops nothing. The script survives two signals, and
@@ -146,15 +122,6 @@ lines = block("srun --jobid=JOBID --overlap --pty", number).splitlines()
 (line,) = [line for line in lines if "df -h /dev/shm" in line]
 assert sorted(re.findall(r"^node\d", login.run(line), re.M)) == ["node1", "node2"]
 
-# %% debug/hangs
-number = login.batch("echo ready; sleep 100", "--nodes=2", "--ntasks-per-node=8")
-login.wait_for(number, "ready")
-code = block("py-spy dump --native", number)
-step = code[code.index("srun") :].replace("bash -c '", "bash -c 'hostname; ")
-login.run(f"{step} || true")
-stacks = sorted(login.folder.glob("stacks-*.txt"))
-assert [path.read_text() for path in stacks] == ["node1\n", "node2\n"]
-
 # %% orchestration/slurm
 # All but gpu_health, which rightly misses eight GPUs per node; node_pairs ends with 1 where a busy
 # machine makes a link slow.
@@ -164,26 +131,6 @@ assert "node1" in out
 assert len([*login.folder.glob("facts-node[12].json")]) == 2
 assert "all 4 ranks on 2 nodes can talk" in out
 assert json.loads((login.folder / "pairs.json").read_text())["results"]
-
-# %% orchestration/slurm
-assert "cron_dai" in login.run(block("mkdir -p ~/cron/cron.daily"))
-login.cluster.wait_for(lambda: not login.cluster.queue(), "it stays")
-
-# %% orchestration/slurm
-try:
-    login.run(block("sinfo -R"))
-    assert login.cluster.state("node2").startswith("drain")
-    assert login.cluster.state("node1").rstrip("*") == "idle"
-finally:
-    login.ask("scontrol", "update", "NodeName=node2", "State=RESUME")
-
-# %% orchestration/slurm
-if not Path(sys.executable).with_name("py-spy").exists():
-    pytest.skip("py-spy is missing: pip install py-spy")
-login.write("train.py", "import time\ndef load_shard():\n    time.sleep(100)\nload_shard()")
-number = login.batch("srun python train.py", "--nodes=2", "--ntasks-per-node=1")
-dump = block("python scripts/training/hang_watchdog.py dump", number)
-login.cluster.wait_for(lambda: "load_shard" in login.run(f"{dump} || true"), "no stacks")
 
 # %% training/fault-tolerance
 # Rehearsed as the chapter says: each rank saves once, at the same step, and the job ends by itself
@@ -252,19 +199,6 @@ for nodes in (1, 2):
     facts = json.loads((login.folder / f"all-{nodes}.json").read_text())
     assert {row["ranks"] for row in facts["results"]} == {2 * nodes}
 assert (login.folder / "pairs.json").exists()
-
-# %% network/benchmarks
-# node_pairs ends with 1 where a busy machine makes a link slow.
-code = "\n".join(
-    (
-        "set +e",
-        block("python scripts/network/all_reduce_bench.py --max_size 8GiB --json nodes"),
-        block("srun --ntasks-per-node 8 --gpus-per-node 8 --kill-on-bad-exit=0"),
-        block("python scripts/debug/torch_distributed_check.py --timeout 30s"),
-    )
-)
-assert "all 4 ranks on 2 nodes can talk" in login.allocate(code, "--gpus-per-node=8")
-assert all((login.folder / f"{name}.json").exists() for name in ("nodes", "pairs"))
 
 # %% training/reproducibility git
 # With eight tasks per node, one report from each node.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,6 @@ TOOL = "network/all_reduce_bench.py"
 
 # The tool on a network that changes one element on rank 1.
 BROKEN = """
-import os, sys
-sys.path[:0] = [{folder!r}]
-import all_reduce_bench as tool
-import torch.distributed as dist
 reduce = dist.all_reduce
 
 def damage(tensor, *options, async_op=False):
@@ -29,7 +26,6 @@ def damage(tensor, *options, async_op=False):
     return work
 
 dist.all_reduce = damage
-tool.start(tool.main)
 """
 
 
@@ -81,7 +77,7 @@ def test_verdicts(module: Any) -> None:
 
 
 @pytest.mark.torch
-def test_every_collective_under_torchrun(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
+def test_every_collective_under_torchrun(tmp_path: Path, read_json: Any) -> None:
     """With the stray --local_rank of old launchers: right answers in both modes, and a plot."""
     path, plot = tmp_path / "out.json", tmp_path / "out.svg"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
@@ -106,11 +102,9 @@ def test_every_collective_under_torchrun(tmp_path: Path, read_json: Callable[[Pa
 
 
 @pytest.mark.torch
-def test_a_wrong_element_is_found(run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_wrong_element_is_found(run_broken: Any) -> None:
     """One element on one rank marks the row, is counted, and ends with status 1."""
-    script = tmp_path / "broken.py"
-    script.write_text(BROKEN.format(folder=str(SCRIPTS / "network")))
-    done = run_json(script, "--device", "cpu", "--max-size", "32KiB")
+    done = run_broken("all_reduce_bench", BROKEN, "--max-size", "32KiB")
     assert done.returncode == 1, done.stderr
     assert "WRONG ANSWERS (all_reduce 32 KiB)" in done.stderr
     row = done.document["results"][0]
@@ -120,27 +114,50 @@ def test_a_wrong_element_is_found(run_json: Callable[..., Any], tmp_path: Path) 
 
 @pytest.mark.torch
 @pytest.mark.nightly
-@pytest.mark.needs("root", "tc", "unshare", "setpriv")
-def test_a_link_of_known_speed(
-    make_wires: Callable[..., Any], tmp_path: Path, read_json: Callable[[Path], Any]
-) -> None:
-    """Over 1 Gbit/s no collective exceeds the link rate, and all_reduce reaches half of it."""
+@pytest.mark.needs("root", "tc", "unshare", "nsenter")
+def test_a_link_of_known_speed(tmp_path: Path) -> None:
+    """Between two network namespaces with 1 Gbit/s no collective exceeds the rate of the link, and
+    all_reduce reaches half of it."""
+    hold = ["unshare", "--net", "sh", "-c", "echo; exec sleep 300"]
+    nodes = [subprocess.Popen(hold, stdout=subprocess.PIPE) for _ in range(2)]
+    assert all(node.stdout and node.stdout.readline() for node in nodes)
+    enter = [["nsenter", f"--target={node.pid}", "--net"] for node in nodes]
     path = tmp_path / "out.json"
-    options = ["--collective", "all_reduce", "broadcast", "all_to_all", "sendrecv"]
-    options += ["--mode", "blocking", "--payload-size-in-gib", "0.03125", "--num-iterations", "4"]
-    wires = make_wires(2, "1gbit")
-    ranks = wires.play(SCRIPTS / TOOL, *options, "--peak", "0.125", "--json", str(path))
-    assert [rank.returncode for rank in ranks] == [0, 0], ranks[0].stdout
-    rows = read_json(path)["results"]
+    tool = [sys.executable, str(SCRIPTS / TOOL), "--device", "cpu", "--mode", "blocking"]
+    tool += ["--collective", "all_reduce", "broadcast", "all_to_all", "sendrecv"]
+    tool += ["--payload-size-in-gib", "0.03125", "--num-iterations", "4", "--peak", "0.125"]
+    place = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "1"}
+    place |= {"MASTER_ADDR": "10.79.0.1", "MASTER_PORT": "29511", "GLOO_SOCKET_IFNAME": "eth0"}
+    try:
+        ends = [f"eth0 netns {node.pid}" for node in nodes]
+        wire = f"ip link add {ends[0]} type veth peer {ends[1]}"
+        subprocess.run(["sh", "-ec", wire], check=True)
+        for rank, inside in enumerate(enter):
+            script = f"""ip link set lo up; ip link set eth0 up
+                ip addr add 10.79.0.{rank + 1}/24 dev eth0
+                tc qdisc add dev eth0 root tbf rate 1gbit burst 256kb latency 500ms"""
+            subprocess.run([*inside, "sh", "-ec", script], check=True)
+        ranks = [
+            subprocess.Popen(
+                [*inside, *tool, "--json", str(path)],
+                env={**os.environ, **place, "RANK": str(rank)},
+                stdout=subprocess.DEVNULL,
+            )
+            for rank, inside in enumerate(enter)
+        ]
+        assert [rank.wait(timeout=300) for rank in ranks] == [0, 0]
+    finally:
+        for node in nodes:
+            node.kill()
+            node.communicate()
+    rows = json.loads(path.read_text(encoding="utf-8"))["results"]
     assert len(rows) == 4
     assert not any(row["wrong_elements"] or row["above_peak"] for row in rows)
     assert rows[0]["busbw_bytes_per_second_median"] > 0.0625e9
 
 
 @pytest.mark.torch
-def test_stability_keeps_every_sample_of_every_rank(
-    run_json: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_stability_keeps_every_sample_of_every_rank(run_json: Any, tmp_path: Path) -> None:
     """Each sample is in the JSON and in the plot."""
     pytest.importorskip("matplotlib", reason="matplotlib is missing: pip install matplotlib")
     plot = tmp_path / "stability.svg"

@@ -1,14 +1,15 @@
-"""Every block of code in the book: Python and commands run as they are printed, as far as a CPU can
-do that within seconds; all others are parsed.
+"""Every block of code in the book. Python and commands run as printed if a CPU can do that within
+seconds; the rest is parsed.
 
-The classes of book_blocks.csv, which lists the commands:
+book_blocks.csv lists the commands by class:
 
-run     executed here as it is
+run     run as printed
 slow    the same, in the nightly tests: it imports torch or takes longer
-cell    executed by a cell of book_cells.py, or of slurm_cells.py, which gives it what it needs
-parsed  read by `bash -n`, and the options of companion tools by `bindery check`; not executed: it
-        changes the machine, takes long, or drives something that is not here
-gpu     the same: it needs a GPU, or the network or storage of a cluster
+cell    run by a cell of book_cells.py or slurm_cells.py, which sets up what it needs
+parsed  not run, because it changes the machine, takes long, drives something that is not here, or
+        only calls a companion tool that has its own tests; read by `bash -n`, and its options by
+        `bindery check`
+gpu     the same, because it needs a GPU, or a cluster's network or storage
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ NEEDS_GPU = {
     ("training/model-parallelism", 'mesh = init_device_mesh("cuda", (8,))'): "context parallelism",
     ("training/number-formats", "layer = te.Linear("): "Transformer Engine",
 }
-"""Python that is compiled and not run: chapter and beginning of the block -> what it drives."""
+"""Python that is not run: chapter and beginning of the block -> what it drives."""
 
 IMPORTED = """
 datasets markdown_it pytest torch._dynamo torch.distributed.checkpoint torch.distributed.fsdp
@@ -62,22 +63,20 @@ SMALLER = {
     # eight tasks of a node: two; eight GPUs, ranks of torchrun, ranks of a node in pairs: one
     r"(--ntasks-per-node[= ])8": r"\g<1>2",
     r"(--ntasks \$\(\()8 ": r"\g<1>2 ",
-    r"(--gpus-per-node[= ]|--nproc-per-node[= ]|--ranks_per_node )8": r"\g<1>1",
+    r"(--gpus-per-node[= ]|--nproc-per-node[= ]|--ranks-per-node )8": r"\g<1>1",
     # nodes: two, and where a run may lose some, one or two
     r"--nnodes 60:64": "--nnodes 1:2",
     r"(--nodes[= ])(?:40|64)(?= --n| )": r"\g<1>2",
     r"--ntasks[= ]40": "--ntasks=2",
     r"NumNodes=16 NumTasks=16": "NumNodes=2 NumTasks=2",
-    r"node\[05-06\]": "node[1-2]",
-    r"node0?5": "node1",
     # hours: minutes, for the partition has a limit
     r"--time=(\d+):00:00": r"--time=\1",
     r"TimeLimit=10:00:00": "TimeLimit=10",
     # payloads
-    r"--max_size \d+GiB": "--max_size 64KiB",
+    r"--max-size \d+GiB": "--max-size 64KiB",
 }
-"""What is replaced in a block on the cluster. Without GPUs the tools and train.py take the CPU and
-gloo by themselves."""
+"""Replacements in a block on the cluster. Without GPUs the tools and train.py use the CPU and gloo
+anyway."""
 
 
 def list_commands() -> list[Block]:
@@ -107,59 +106,45 @@ def read_cells(name: str) -> tuple[str, list[tuple[str, str]]]:
 
 HEAD, CELLS = read_cells("book_cells.py")
 SLURM_HEAD, SLURM_CELLS = read_cells("slurm_cells.py")
+LANGUAGES = {"snippet": "python", "text": "python", "shell": "bash", "block": "bash"}
+"""What a cell calls to name a block, and the block's language."""
 
 
-class Splicer(ast.NodeTransformer):
-    """Puts the blocks of a chapter where a cell names them. Changed in a block are only the GPU, to
-    the CPU, unless it asks whether there is one, and what `changes` says."""
-
-    def __init__(self, chapter: str, changes: Mapping[str, str]) -> None:
-        self.chapter, self.changes = chapter, changes
-        self.blocks: list[Block] = []
-        self.read: set[str] = set()
-        self.given = {*dir(builtins)}
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        self.generic_visit(node)
-        match node:
-            case ast.Call(ast.Name("snippet"), [begin, *given]):
-                tree = ast.parse(self.take(begin.value, "python"))
-                self.read |= list_names(tree, bound=False)
-                self.given |= {name.value for name in given}
-                return tree.body
-            case ast.Call(ast.Name("text" | "shell" | "block" as name), [begin, *rest]):
-                code = self.take(begin.value, "python" if name == "text" else "bash")
-                node.args = [ast.Constant(code), *rest]
-        return node
-
-    def visit_Expr(self, node: ast.Expr) -> Any:
-        node.value = self.visit(node.value)
-        return node.value if isinstance(node.value, list) else node
-
-    def take(self, begin: str, language: str) -> str:
-        self.blocks.append(find_block(self.chapter, begin, language))
-        code = self.blocks[-1].code
-        if "cuda.is_available()" not in code:
-            code = code.replace('"cuda"', '"cpu"').replace(".cuda()", ".cpu()")
-        for pattern, new in self.changes.items():
-            code = re.sub(pattern, new, code)
-        return code
+def list_blocks(title: str, code: str) -> list[tuple[ast.Call, str, Block]]:
+    """The blocks of a cell: the call that names it, how the block begins, and the block."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    found = []
+    for call in calls:
+        match call:
+            case ast.Call(ast.Name(name), [ast.Constant(begin), *_]) if name in LANGUAGES:
+                found.append((call, begin, find_block(title.split()[0], begin, LANGUAGES[name])))
+    return found
 
 
 def write_cell(path: Path, head: str, cell: tuple[str, str], changes: Mapping[str, str]) -> None:
-    """Write a cell with its blocks. A name that a snippet reads is bound in the cell: the imports
-    of the head do not count."""
-    title, code = cell
-    splicer = Splicer(title.split()[0], changes)
-    tree = splicer.visit(ast.parse(code))
-    assert splicer.read - splicer.given - list_names(tree, bound=True) == set()
-    path.write_text(head + ast.unparse(ast.fix_missing_locations(tree)))
+    """Write a cell as a program, with its blocks. Blocks are changed only by `changes`, and from
+    GPU to CPU unless they ask whether there is a GPU. A name that a snippet reads has to be
+    bound in the cell: the imports of the head do not count."""
+    blocks = {}
+    bound, read = list_names(cell[1], bound=True) | {*dir(builtins)}, set()
+    for call, begin, block in list_blocks(*cell):
+        code = block.code
+        if "cuda.is_available()" not in code:
+            code = code.replace('"cuda"', '"cpu"').replace(".cuda()", ".cpu()")
+        for pattern, new in changes.items():
+            code = re.sub(pattern, new, code)
+        blocks[begin] = code
+        if call.func.id == "snippet":
+            bound |= list_names(code, bound=True) | {name.value for name in call.args[1:]}
+            read |= list_names(code, bound=False)
+    assert read <= bound, read - bound
+    path.write_text(f"BLOCKS = {blocks!r}\n{head}{cell[1]}")
 
 
-def list_names(tree: ast.AST, *, bound: bool) -> set[str]:
-    """The names that code binds anywhere, or those that it reads."""
+def list_names(code: str, *, bound: bool) -> set[str]:
+    """The names that code binds anywhere, or the names that it reads."""
     names = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(code)):
         match node:
             case ast.Name(name, context) if isinstance(context, ast.Load) != bound:
                 names.add(name)
@@ -174,7 +159,7 @@ def list_names(tree: ast.AST, *, bound: bool) -> set[str]:
 
 @pytest.fixture(scope="session")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What starts a process for each cell: it has imported torch, and done nothing else."""
+    """Start a process per cell that has imported torch and done nothing else."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
     with pytest.MonkeyPatch.context() as patch:
@@ -197,12 +182,12 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def each_of(cells: list[tuple[str, str]]) -> pytest.MarkDecorator:
-    """Run a test for each cell, under the name of its first block."""
+    """Run a test once per cell, under the name of its first block."""
     name = re.compile(r"\b(?:snippet|text|shell|block)\((\"+|'+)(.*?)\1")
     parameters = [
         pytest.param(
             cell,
-            id=f"{cell[0].split()[0]}: {name.findall(cell[1])[0][1]}",
+            id=f"{cell[0].split()[0]}: {name.search(cell[1])[2]}",
             marks=[pytest.mark.nightly] if "nightly" in cell[0] else [],
         )
         for cell in cells
@@ -215,7 +200,7 @@ def each_of(cells: list[tuple[str, str]]) -> pytest.MarkDecorator:
 def test_cells_run(
     cell: tuple[str, str], tmp_path: Path, processes: Any, request: pytest.FixtureRequest
 ) -> None:
-    """Each in a process of its own, with the folders of a cluster in its own folder."""
+    """Each in its own process, with the folders of a cluster below its own folder."""
     things = cell[0].split()[1:]
     need("python:torch", *(thing for thing in things if thing != "nightly"))
     if "python:transformers" in things:
@@ -242,11 +227,6 @@ def test_slurm_cells_run(cell: tuple[str, str], login: Login) -> None:
     path = login.folder / "cell.py"
     write_cell(path, SLURM_HEAD, cell, SMALLER)
     runpy.run_path(str(path), {"login": login})
-
-
-@pytest.mark.parametrize(("chapter", "begin"), NEEDS_GPU, ids=NEEDS_GPU.values())
-def test_gpu_snippets_compile(chapter: str, begin: str) -> None:
-    compile(find_block(chapter, begin, "python").code, chapter, "exec")
 
 
 # --- commands ---
@@ -281,8 +261,8 @@ def test_bash_reads_every_block() -> None:
 
 
 def test_every_command_is_in_the_list() -> None:
-    """One row for each block, in the order of the book; no row for a block that is gone. What is
-    new is `parsed` until somebody says otherwise."""
+    """One row per block, in the order of the book. A new block is `parsed` until you change its
+    class."""
     kinds = read_list()
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -299,10 +279,7 @@ def test_every_block_is_where_the_list_says() -> None:
     the machine."""
     assert {*read_list().values()} == CLASSES
     used = [find_block(*key, "python") for key in NEEDS_GPU]
-    for title, code in CELLS + SLURM_CELLS:
-        splicer = Splicer(title.split()[0], {})
-        splicer.visit(ast.parse(code))
-        used += splicer.blocks
+    used += [block for cell in CELLS + SLURM_CELLS for _, _, block in list_blocks(*cell)]
     missing = [b for b in read_blocks() if b.language == "python" and b not in used]
     advice = "these snippets have no cell: write one in scripts/tests/book_cells.py"
     assert not missing, "\n".join((advice, *(f"{b.place}: {b.name}" for b in missing)))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +35,19 @@ def save_state(path: Path, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-def test_what_is_dragged_along_goes(
-    call_tool: Callable[..., Any], tmp_path: Path, is_old: bool
-) -> None:
+def test_what_is_dragged_along_goes(call_json: Any, tmp_path: Path, is_old: bool) -> None:
     """In dicts, lists and tuples, in files of today and of torch before 1.6. The dry run tells the
     size after; the mode stays; nothing is left behind; a second run gains nothing."""
-    path, report = tmp_path / "c" / "step_1" / "model_states.pt", tmp_path / "x.json"
+    path = tmp_path / "c" / "step_1" / "model_states.pt"
     path.parent.mkdir(parents=True)
     state = save_state(path, _use_new_zipfile_serialization=not is_old)
     path.chmod(0o640)
     size = path.stat().st_size
     rows = []
     for more in (["--dry-run"], [], []):
-        done = call_tool(TOOL, str(tmp_path / "c"), *more, "--json", str(report))
+        done = call_json(TOOL, str(tmp_path / "c"), *more)
         assert done.returncode == 0, done.stderr
-        rows += json.loads(report.read_text())["results"]
+        rows += done.document["results"]
     planned, shrunk, again = rows
     assert [row["verdict"] for row in rows] == ["would shrink", "shrunk", "nothing to gain"]
     assert planned["source_bytes"] == size
@@ -77,7 +73,7 @@ def test_what_is_dragged_along_goes(
 
 
 def test_a_file_that_does_not_verify_stays(
-    call_tool: Callable[..., Any], module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call_tool: Any, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that loses a value: the old file is as it was."""
     path = tmp_path / "x.pt"
@@ -97,9 +93,7 @@ def test_a_file_that_does_not_verify_stays(
     assert [one.name for one in tmp_path.iterdir()] == ["x.pt"]
 
 
-def test_one_bad_file_does_not_stop_the_others(
-    call_tool: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_one_bad_file_does_not_stop_the_others(call_tool: Any, tmp_path: Path) -> None:
     """Refused files are named; links are not followed."""
     torch.save({"w": torch.eye(3).to_sparse()}, tmp_path / "a.pt")
     torch.save({"w": torch.zeros(9000)[:5]}, tmp_path / "b.pt")

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ Ring = list[dict[str, Any]]
 
 
 def make_ring(*calls: str, done: int = 1) -> Ring:
-    """The entries of calls like `all_reduce 4`, of which so many are completed."""
+    """The entries of calls like `all_reduce 4`; the first `done` of them are completed."""
     return [
         {
             "process_group": ("0", "default_pg"),
@@ -74,7 +73,7 @@ def test_the_first_difference(module: Any, rings: list[Ring], found: tuple[Any, 
     assert (row["verdict"], row["number"], row["ranks"]) == found
 
 
-def test_dumps_are_read(run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_dumps_are_read(run_json: Any, tmp_path: Path) -> None:
     """Subfolders, as `play --keep` writes them, are jobs of their own; where none differs, that is
     said."""
     usual = make_ring("all_reduce 4", "all_reduce 4")
@@ -101,7 +100,7 @@ class Trap:
         return (os.system, (f"touch {self.path}",))
 
 
-def test_a_pickle_with_code_is_refused(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_pickle_with_code_is_refused(run_tool: Any, tmp_path: Path) -> None:
     """And the code is not run."""
     path, mark = tmp_path / "rank_0", tmp_path / "mark"
     path.write_bytes(pickle.dumps({"version": "2.10", "entries": Trap(mark)}))
@@ -112,28 +111,15 @@ def test_a_pickle_with_code_is_refused(run_tool: Callable[..., Any], tmp_path: P
 
 
 @pytest.mark.torch
-def test_every_fault_is_named(run_json: Callable[..., Any], tmp_path: Path) -> None:
-    """The recorder and DETAIL name rank 2 each time, the barrier only where it is missing; the
-    kept dumps say the same, and torch's own reader takes them."""
+def test_kept_dumps_are_those_of_torch(run_json: Any, tmp_path: Path) -> None:
+    """`read` names the rank in the dumps that `play` kept, and torch's own reader takes them."""
     keep = tmp_path / "dumps"
-    done = run_json(TOOL, "play", "--timeout", "4s", "--keep", str(keep))
+    words = ["play", "op", "--by", "recorder", "--timeout", "4s", "--keep", str(keep)]
+    done = run_json(TOOL, *words)
     assert done.returncode == 0, done.stderr
-    rows = done.document["results"]
-    faults = ("op", "shape", "order", "missing")
-    assert {(row["fault"], row["way"]) for row in rows if row["named"]} == {
-        *((fault, way) for fault in faults for way in ("recorder", "detail")),
-        ("missing", "barrier"),
-    }
-    assert {row["ranks"] for row in rows} == {"2", None}
     done = run_json(TOOL, "read", str(keep))
     assert done.returncode == 1
-    for words in (
-        "rank 2: broadcast [4] Float at collective_mismatch.py:",
-        "rank 2: all_reduce [2x2] Float at collective_mismatch.py:",
-        "rank 2 has them in another order",
-        "rank 2: was last in all_reduce [4]",
-    ):
-        assert words in done.stdout
+    assert "rank 2: broadcast [4] Float at collective_mismatch.py:" in done.stdout
     reader = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", "--prefix"]
     own = subprocess.run(
         [*reader, "rank_", str(keep / "op")], capture_output=True, text=True, check=False

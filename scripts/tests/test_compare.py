@@ -43,7 +43,7 @@ def slow_down(factor: float) -> Callable[[dict[str, Any]], None]:
 def test_a_run_is_judged_by_its_ratio(
     module: Any,
     write: Callable[..., str],
-    capsys: pytest.CaptureFixture[str],
+    capsys: Any,
     factor: float,
     verdict: str,
     status: int,
@@ -77,17 +77,3 @@ def test_unlike_runs_are_refused(
     """With the reason; what has to be equal is what the tool of your run says."""
     with pytest.raises(module.UsageError, match=reason):
         module.main([write(lambda document: document.update(change)), write()])
-
-
-def test_what_is_not_a_run_is_refused(module: Any, tmp_path: Path) -> None:
-    """JSON of something else."""
-    (tmp_path / "x.json").write_text("[]")
-    path = str(tmp_path / "x.json")
-    with pytest.raises(module.UsageError, match="is not the JSON of a companion tool"):
-        module.main([path, path])
-
-
-def test_a_record_finds_its_terms_in_the_tool(module: Any) -> None:
-    """Records made before tools wrote them down."""
-    terms = module.find_terms({"tool": "all_reduce_bench"})
-    assert terms["value"] == "busbw_bytes_per_second_median"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+TOOL = "training/compile_bench.py"
 SMALL = [
     *("--device", "cpu", "--hidden", "64", "--batch", "1", "--sequence", "8", "--dtype", "float32"),
     *("--num-iterations", "6", "--model", "mlp"),
@@ -17,22 +17,10 @@ CAPTURE = [*SMALL, "--backend", "aot_eager"]
 
 
 @pytest.fixture
-def bench(load_tool: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The tool, which sets the folders of compiler caches."""
+def run(call_json: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the tool, which sets the folders of compiler caches."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    return load_tool("training/compile_bench.py")
-
-
-@pytest.fixture
-def run(bench: Any, tmp_path: Path, read_json: Callable[[Path], Any]) -> Callable[..., Any]:
-    """The JSON of a run with these options."""
-
-    def make(*arguments: str, status: int = 0) -> Any:
-        path = tmp_path / "out.json"
-        assert bench.main([*CAPTURE, *arguments, "--json", str(path)]) == status
-        return read_json(path)
-
-    return make
+    return lambda *arguments: call_json(TOOL, *CAPTURE, *arguments)
 
 
 @pytest.mark.torch
@@ -40,8 +28,8 @@ def run(bench: Any, tmp_path: Path, read_json: Callable[[Path], Any]) -> Callabl
     ("seconds", "speedup", "steps"), [(0.07, 0.1 / 0.07, 1000), (0.2, 0.5, None)]
 )
 def test_break_even_by_hand(
-    bench: Any,
-    run: Callable[..., Any],
+    module: Any,
+    run: Any,
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     speedup: float,
@@ -52,22 +40,22 @@ def test_break_even_by_hand(
 
     def measure(_torch: Any, _options: Any, variant: str, _stop: Any) -> Any:
         taken = 0.1 if variant == "eager" else seconds
-        row = bench.summarize("seconds", [taken] * 8)
+        row = module.summarize("seconds", [taken] * 8)
         return row | {"first_call_seconds": 30 + taken, "verdict": "ok"}, torch.ones(3)
 
-    monkeypatch.setattr(bench, "measure", measure)
-    row = run()["results"][1]
+    monkeypatch.setattr(module, "measure", measure)
+    row = run().document["results"][1]
     assert row["speedup"] == pytest.approx(speedup)
     assert row["compile_seconds"] == pytest.approx(30)
     assert row["break_even_calls"] == (steps and pytest.approx(steps))
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("model", "is_whole"), [("mlp", True), ("block", True), ("broken", False)])
-def test_each_model(run: Callable[..., Any], model: str, is_whole: bool) -> None:
+@pytest.mark.parametrize(("model", "is_whole"), [("block", True), ("broken", False)])
+def test_each_model(run: Any, model: str, is_whole: bool) -> None:
     """Each gives eager's output and gradient; only the broken one has breaks, with a reason."""
     # At a break torch warns of a gradient, which these tests take for an error.
-    document = run("--model", model, *(["--backward"] if is_whole else []))
+    document = run("--model", model, *(["--backward"] if is_whole else [])).document
     eager, compiled = document["results"]
     assert (eager["variant"], compiled["variant"]) == ("eager", "aot_eager")
     assert (compiled["answer_ok"], compiled["samples"]) == (True, 6)
@@ -79,7 +67,7 @@ def test_each_model(run: Callable[..., Any], model: str, is_whole: bool) -> None
 @pytest.mark.torch
 @pytest.mark.parametrize("fault", ["wrong", "refused"])
 def test_a_mode_that_is_wrong_or_fails_leaves_eager(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, fault: str
+    run: Any, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """A compiler that changes the answer by 1 %, and one that refuses."""
     import torch
@@ -90,37 +78,26 @@ def test_a_mode_that_is_wrong_or_fails_leaves_eager(
         return lambda x: model(x) * 1.01
 
     monkeypatch.setattr(torch, "compile", compile_badly)
-    document = run(status=1)
-    eager, bad = document["results"]
+    done = run()
+    assert done.returncode == 1
+    eager, bad = done.document["results"]
     assert eager["answer_ok"] is True
     assert bad["verdict"] == ("WRONG ANSWER" if fault == "wrong" else "failed")
-    assert document["complete"] is (fault == "wrong")
+    assert done.document["complete"] is (fault == "wrong")
     failure = "aot_eager failed: no compiler today"
-    assert (failure in document["caveats"]) is (fault == "refused")
+    assert (failure in done.document["caveats"]) is (fault == "refused")
 
 
 @pytest.mark.torch
 @pytest.mark.nightly
 @pytest.mark.needs("g++")
-def test_inductor_with_a_warm_cache(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_inductor_with_a_warm_cache(run_json: Any, tmp_path: Path) -> None:
     """The model is really compiled, a second process finds the cache, and nothing is left."""
-    path = tmp_path / "out.json"
-    done = run_tool(
-        "training/compile_bench.py", *SMALL, "--warm-cache", "--json", str(path),
-        environ={"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}, timeout=900,
-    )  # fmt: skip
+    environ = {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
+    done = run_json(TOOL, *SMALL, "--warm-cache", environ=environ, timeout=900)
     assert done.returncode == 0, done.stderr
-    row = read_json(path)["results"][1]
+    row = done.document["results"][1]
     assert row["answer_ok"] is True
     assert row["compile_seconds"] > 0
     assert row["compile_seconds_warm_cache"] > 0
     assert list(tmp_path.glob("compile_bench_*")) == []
-
-
-def test_what_only_inductor_has_is_refused_elsewhere(bench: Any) -> None:
-    """Modes, and a cache."""
-    for more in (["--modes", "max-autotune"], ["--warm-cache"]):
-        with pytest.raises(bench.UsageError, match="are for inductor, not for aot_eager"):
-            bench.main([*CAPTURE, *more])

@@ -90,22 +90,13 @@ def test_cpu_topology(module: Any, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "vendor", "expected"),
-    [
-        ("flags : fpu hypervisor lm", "QEMU", "kvm"),
-        ("flags : fpu hypervisor lm", "VMware, Inc.", "vmware"),
-        ("flags : fpu hypervisor lm", "", "unknown hypervisor"),
-        ("flags : fpu lm", "Amazon EC2", "none"),
-        ("Features : fp asimd", "QEMU", None),
-    ],
-)
-def test_virtual_machines_are_told_from_real_ones(
-    module: Any, tmp_path: Path, flags: str, vendor: str, expected: Any
-) -> None:
-    """A guest is named by what runs it; a cloud's real machine is none."""
-    write_file_tree(tmp_path / "sys/class/dmi/id", {"sys_vendor": vendor})
-    assert module.find_virtualisation(flags, tmp_path) == expected
+def test_virtual_machines_are_told_from_real_ones(module: Any, tmp_path: Path) -> None:
+    """A guest is named by what runs it; a cloud's bare-metal machine is not a guest."""
+    write_file_tree(tmp_path / "sys/class/dmi/id", {"sys_vendor": "QEMU"})
+    assert module.find_virtualisation("flags : fpu hypervisor lm", tmp_path) == "kvm"
+    assert module.find_virtualisation("Features : fp asimd", tmp_path) is None
+    write_file_tree(tmp_path / "sys/class/dmi/id", {"sys_vendor": "Amazon EC2"})
+    assert module.find_virtualisation("flags : fpu lm", tmp_path) == "none"
 
 
 def test_label_is_a_short_slug(module: Any) -> None:
@@ -151,7 +142,7 @@ def test_torch_version_without_importing_it(module: Any) -> None:
     assert (software["cuda"], software["rocm"]) == (torch.version.cuda, torch.version.hip)
 
 
-def test_report_names_nobody(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_report_names_nobody(run_tool: Any, tmp_path: Path) -> None:
     """Neither host nor user is in the report, and the host is there when it is asked for."""
     path = tmp_path / "facts.json"
     done = run_tool("env_report.py", "--no-torch", "--json", str(path))
@@ -161,12 +152,3 @@ def test_report_names_nobody(run_tool: Callable[..., Any], tmp_path: Path) -> No
     assert not {socket.gethostname(), getpass.getuser()} & {v for v in values if isinstance(v, str)}
     named = run_tool("env_report.py", "--no-torch", "--with-hostname")
     assert socket.gethostname() in named.stdout
-
-
-def test_a_torch_that_does_not_import_is_a_note(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str]
-) -> None:
-    """With its reason; the other facts are there."""
-    done = run_tool("env_report.py", environ=torch_trap)
-    assert done.returncode == 0
-    assert "torch is installed but does not import: torch was imported" in done.stderr

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,33 +25,18 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return path, beside
 
 
-@pytest.mark.needs("git")
-def test_all_waits_are_timed_in_both_places(
-    run_tool: Callable[..., Any],
-    read_json: Callable[[Path], Any],
-    places: tuple[Path, Path],
-    tmp_path: Path,
+def test_an_installed_package_is_imported_in_both_places(
+    run_json: Any, places: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Each task has a row per place and state of the caches, the copied module too; nothing is
-    left in either place."""
-    out = tmp_path / "out.json"
-    tasks = ("--tasks", "package", "unpack", "remove", "clone", "status", "list", "import")
-    options = (*TINY, *tasks, "--num-iterations", "2", "--module", "email", "--json", str(out))
-    done = run_tool(TOOL, str(places[0]), "--beside", str(places[1]), *options)
+    """A row per place and state of the caches; nothing is left in either place."""
+    options = ("--tasks", "import", "--num-iterations", "2", "--module", "email")
+    done = run_json(TOOL, places[0], "--beside", places[1], *options)
     assert done.returncode == 0, done.stderr
-    document = read_json(out)
-    assert document["complete"] is True
     assert [*places[0].iterdir(), *places[1].iterdir()] == []
-    found = {(row["task"], row["cache"]) for row in document["results"]}
-    reading = ("package", "import", "status", "list")
-    cold_and_warm = {(task, cache) for task in reading for cache in ("warm", "cold pages")}
-    assert found == cold_and_warm | {(task, "new") for task in ("unpack", "remove", "clone")}
-    assert len(document["results"]) == 2 * len(found)
-    for row in document["results"]:
-        assert row["samples"] == 2
-        assert (row["ratio"] is None) == (row["place"] == "beside")
-        assert row["verdict"] == ("reference" if row["place"] == "beside" else "one file system")
-    assert str(tmp_path) not in out.read_text()
+    verdicts = {"path": "one file system", "beside": "reference"}
+    found = {(row["cache"], row["place"], row["verdict"]) for row in done.document["results"]}
+    assert found == {(cache, *one) for cache in ("warm", "cold pages") for one in verdicts.items()}
+    assert str(tmp_path) not in str(done.document)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +49,7 @@ def test_all_waits_are_timed_in_both_places(
     ],
 )
 def test_verdicts_by_hand(
-    module: ModuleType, path: list[float], beside: list[float], ratio: float, verdict: str
+    module: Any, path: list[float], beside: list[float], ratio: float, verdict: str
 ) -> None:
     """By the medians."""
     rows = module.make_rows({SLOW: path, LOCAL: beside}, together=False)
@@ -75,7 +58,7 @@ def test_verdicts_by_hand(
 
 
 @pytest.mark.needs("fincore")
-def test_pages_are_really_dropped(module: ModuleType, tmp_path: Path) -> None:
+def test_pages_are_really_dropped(module: Any, tmp_path: Path) -> None:
     """The page cache holds nothing of a file that it held before, read-only or not."""
     path = tmp_path / "file"
     path.write_bytes(os.urandom(1 << 20))
@@ -96,12 +79,11 @@ def test_pages_are_really_dropped(module: ModuleType, tmp_path: Path) -> None:
     ("program", "script", "message"),
     [
         ("ls", "echo total 0", "problem: ls, status 0: total 0"),
-        ("ls", "echo ls: cannot access >&2; exit 2", "problem: ls, status 2: ls: cannot access"),
         ("git", "exit 7", "problem: git, status 7: "),
     ],
 )
 def test_wrong_answers_are_problems(
-    run_tool: Callable[..., Any], places: tuple[Path, Path], program: str, script: str, message: str
+    run_tool: Any, places: tuple[Path, Path], program: str, script: str, message: str
 ) -> None:
     """A command that fails, or does not do its work, ends the run with status 1 and the reason."""
     programs = places[0].parent / "bin"
@@ -116,20 +98,3 @@ def test_wrong_answers_are_problems(
     assert done.returncode == 1
     assert message in done.stderr
     assert [*places[0].iterdir(), *places[1].iterdir()] == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("/nowhere/at/all",), "/nowhere/at/all is not a directory that can be written to"),
-        (("--tasks", "import", "--module", "no_such"), "no such package is installed"),
-    ],
-)
-def test_wrong_use(
-    run_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
-) -> None:
-    """Status 2 with a sentence, before anything is written."""
-    done = run_tool(TOOL, *options, cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert list(tmp_path.iterdir()) == []

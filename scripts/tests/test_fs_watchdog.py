@@ -139,7 +139,13 @@ def test_the_example_is_right(module: Any, run_tool: Callable[..., Any], tmp_pat
     config = tmp_path / "watch.toml"
     config.write_text(re.sub(r"^#(?=[\[a-z])", "", text, flags=re.MULTILINE))
     notifier, watched = module.read_config(str(config))
-    assert [channel.name for channel in notifier.channels] == ["mail", "webhook", "stdout"]
+    login = ["https://example.org/x", "password"]
+    server = ("mail.example.org", 587)
+    assert [tuple(channel) for channel in notifier.channels] == [
+        (["you@example.org"], server, "starttls", login, "watchdog@example.org", "mail"),
+        ("https://example.org/x", "text", "webhook"),
+        ("stdout",),
+    ]
     (line,) = re.findall(r"^# +prints: (.*)$", text, re.MULTILINE)
     quota = next(one for one in watched if one.method == "quota")
     seen = module.measure_quota(quota._replace(command=["echo", line]))

@@ -1,29 +1,16 @@
 """hostfile: the hosts that Slurm means, with the slots that it gave. Node lists are tested in
-kit/test_slurm.py."""
+kit/test_slurm.py, a real job with the blocks of the book."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from slurm_cluster import Cluster
 
-PATH = Path(__file__).resolve().parent.parent / "orchestration" / "hostfile.py"
+TOOL = "orchestration/hostfile.py"
 JOB = {"SLURM_JOB_NODELIST": "n[1-4]", "SLURM_TASKS_PER_NODE": "8(x3),2"}
-CLUSTER = {"gpus": 2}
-"""Two nodes with two GPUs each."""
-
-
-def run(variables: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The tool in an environment without a job but these variables."""
-    environ = {name: value for name, value in os.environ.items() if "SLURM" not in name}
-    command = [sys.executable, str(PATH), *arguments]
-    return subprocess.run(
-        command, env=environ | variables, capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 @pytest.mark.parametrize(
@@ -32,21 +19,19 @@ def run(variables: dict[str, str], *arguments: str) -> subprocess.CompletedProce
         ({}, ("--exclude", "n3", "--first", "2"), ["n1 slots=8", "n2 slots=8"]),
         ({}, ("--form", "mpich", "--exclude", "n[1-3]"), ["n4:2"]),
         ({"SLURM_GPUS_PER_NODE": "a100:4,v100:2"}, ("--first", "1"), ["n1 slots=6"]),
-        ({"SLURM_GPUS_ON_NODE": "4"}, ("--slots", "gpus", "--first", "1"), ["n1 slots=4"]),
-        ({"SLURM_JOB_CPUS_PER_NODE": "64(x4)"}, ("--slots", "cpus", "--first", "1"),
-         ["n1 slots=64"]),
+        ({"SLURM_GPUS_ON_NODE": "4"}, ("--form", "openmpi", "--first", "1"), ["n1 slots=4"]),
         ({"SLURM_JOB_NODELIST": "x"}, ("--slots", "1", "--form", "plain"), ["x"]),
-        ({"SLURM_JOB_NODELIST": "x"}, ("--slots", "2", "--form", "openmpi"), ["x slots=2"]),
     ],
 )  # fmt: skip
 def test_hostfiles(
-    variables: dict[str, str], arguments: tuple[str, ...], lines: list[str], tmp_path: Path
-) -> None:
+    call_tool: Callable[..., Any], variables: dict[str, str], arguments: tuple[str, ...],
+    lines: list[str], tmp_path: Path,
+) -> None:  # fmt: skip
     """GPUs where the job asked for some, else tasks; the file and the output are the same."""
     path = tmp_path / "hosts"
-    assert run(JOB | variables, *arguments, "--output", str(path)).returncode == 0
-    assert path.read_text().splitlines() == lines
-    assert run(JOB | variables, *arguments, "--output", "-").stdout.splitlines() == lines
+    call_tool(TOOL, *arguments, "--output", str(path), environ=JOB | variables)
+    done = call_tool(TOOL, *arguments, "--output", "-", environ=JOB | variables)
+    assert path.read_text().splitlines() == done.stdout.splitlines() == lines
 
 
 @pytest.mark.parametrize(
@@ -61,21 +46,11 @@ def test_hostfiles(
         (JOB, ("--output", "/no/where"), "there is no folder /no"),
     ],
 )
-def test_wrong_use(variables: dict[str, str], arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_use(
+    run_tool: Callable[..., Any], variables: dict[str, str], arguments: tuple[str, ...],
+    message: str,
+) -> None:  # fmt: skip
     """Status 2 and one line on what to do."""
-    done = run(variables, *arguments)
+    done = run_tool(TOOL, *arguments, environ=variables)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_real_job(cluster: Cluster, tmp_path: Path) -> None:
-    """The hosts of a batch job, with their tasks or GPUs."""
-    script = tmp_path / "job.sh"
-    script.write_text(f"#!/bin/sh\n{sys.executable} {PATH} --output {tmp_path}/hosts-$1\n")
-    command = ["sbatch", "--wait", "--nodes=2", f"--output={tmp_path}/log"]
-    for name, options, expected in (
-        ("tasks", ["--ntasks=3", "--distribution=block"], "node1 slots=2\nnode2 slots=1\n"),
-        ("gpus", ["--gpus-per-node=2"], "node1 slots=2\nnode2 slots=2\n"),
-    ):
-        cluster.ask(*command, *options, str(script), name)
-        assert (tmp_path / f"hosts-{name}").read_text() == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from testing_utils import write_file_tree
 
 TOOL = "network/ib_report.py"
-UNREAD = "errors not read"  # the verdict of a good port of which no error counter was read
+UNREAD = "errors not read"  # the verdict of a good port whose error counters were not read
 
 IBV_DEVINFO = """\
 hca_id:\tmlx5_0
@@ -119,27 +118,22 @@ def test_counters_by_hand(module: Any) -> None:
         assert (port["errors_grown"], port["verdict"]) == (grown, verdict)
 
 
-def test_saved_texts_of_many_nodes(
-    module: Any, run_json: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_saved_texts_of_many_nodes(module: Any, run_json: Any, tmp_path: Path) -> None:
     """Lines labelled by pdsh, interleaved as they come, and a file of a node; counters matched by
     LID, two readings: one table, problems, and JSON."""
     texts = [print_ibstat(module, HEALTHY, first=first) for first in (0, 1)]
     labelled = zip(*(text.splitlines() for text in texts), strict=True)
-    readings = [
-        "".join(module.DEMO_COUNTERS.format(20 + i, n) for i, n in enumerate(counts))
-        for counts in ((0, 0), (2, 0))
-    ]
+    counters = module.DEMO_COUNTERS
     files = {
         "all.txt": "".join(f"node1: {a}\nnode2: {b}\n" for a, b in labelled),
         "last.txt": print_ibstat(module, HEALTHY, ("LinkUp", "Polling"), first=2),
-        "before.txt": readings[0],
-        "after.txt": readings[1],
+        "before.txt": counters.format(20, 0) + counters.format(21, 0),
+        "after.txt": counters.format(20, 2) + counters.format(21, 0),
     }
     write_file_tree(tmp_path, files)
     ibstat = ("--ibstat", "all.txt", "other=last.txt")
-    counters = ("--perfquery", "before.txt", "--later", "after.txt")
-    done = run_json(TOOL, *ibstat, *counters, cwd=tmp_path)
+    options = ("--perfquery", "before.txt", "--later", "after.txt")
+    done = run_json(TOOL, *ibstat, *options, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "problem: node1 mlx5_0/1: errors growing: SymbolErrorCounter 2" in done.stderr
     assert "problem: other mlx5_1/1: down: physical state Polling" in done.stderr
@@ -151,7 +145,7 @@ def test_saved_texts_of_many_nodes(
     assert done.stdout.count(UNREAD) == 3
 
 
-def test_programs_are_run_here(module: Any, run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_programs_are_run_here(module: Any, run_tool: Any, tmp_path: Path) -> None:
     """Without files the programs are run, and with --again the counters are read twice, also by an
     older adapter that reports no errors with -x."""
     narrow = module.DEMO_COUNTERS.replace("extended ", "")

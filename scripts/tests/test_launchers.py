@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import re
 import subprocess
 import sys
@@ -78,21 +77,6 @@ def test_outside_slurm_it_is_refused(script: Path, tmp_path: Path) -> None:
         )
         assert (done.returncode, done.stdout, done.stderr) == (status, "", message)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.torch
-def test_torch_knows_the_variables() -> None:
-    """Each variable of torch's that a launcher sets, or suggests, is in torch's libraries."""
-    import torch
-
-    texts = "".join(path.read_text() for path in BATCH_FILES)
-    missing = set(re.findall(r"\b((?:PY)?TORCH_[A-Z_]+)=", texts))
-    assert {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "PYTORCH_ALLOC_CONF"} <= missing
-    libraries = Path(torch.__file__).parent / "lib"
-    for library in (*libraries.glob("libc10.*"), *libraries.glob("libtorch_cpu.*")):
-        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-            missing -= {name for name in missing if data.find(f"\0{name}\0".encode()) >= 0}
-    assert missing == set()
 
 
 # --- on a cluster ---
@@ -245,8 +229,6 @@ MISMATCHES = (
      "3 tasks on 2 nodes of 2: give --ntasks-per-node, and not --ntasks"),
     ("lightning", "--job-name=interactive",
      "Lightning trains with one rank in a job named interactive: give another --job-name"),
-    ("example", "--ntasks=3 --ntasks-per-node=2",
-     "3 tasks on 2 nodes of 2: give --ntasks-per-node, and not --ntasks"),
     ("all_reduce_bench_pyxis", "--ntasks-per-node=2",
      "2 tasks on a node, but 1 GPUs: make --ntasks-per-node and --gpus-per-node fit"),
     ("torchrun", "", "there is no none.py in {}"),
@@ -283,15 +265,14 @@ def test_example_tells_what_was_given(login: Login) -> None:
     program = ("bash", "-c", "echo 'a  b'; sleep 0.5; exit $SLURM_PROCID")
     ended = login.wait(submit(login, "example", *program))
     assert (ended.state, ended.status) == ("FAILED", "1:0")
-    lines = ended.log.splitlines()
-    assert lines[:5] == [
-        f"job      {ended.number} (example) in partition main",
+    for line in (
         "nodes    2: node[1-2]",
         "tasks    2, of 1 CPUs each",
         "GPUs     1 on each node",
-        "memory   1024 MiB on each node",
-    ]
-    assert {"[node1 task 0] a  b", "[node2 task 1] a  b"} <= set(lines)
+        "[node1 task 0] a  b",
+        "[node2 task 1] a  b",
+    ):
+        assert f"{line}\n" in ended.log
 
 
 @pytest.mark.torch

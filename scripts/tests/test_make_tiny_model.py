@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ TOOL = "debug/tiny/make_tiny_model.py"
 
 @pytest.mark.torch
 @pytest.mark.needs("python:transformers", "python:sentencepiece", "python:google.protobuf")
-def test_models_are_kept_and_load(
-    module: Any, call_tool: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_models_are_kept_and_load(module: Any, call_tool: Any, tmp_path: Path) -> None:
     """A given SentencePiece file is shrunk, the model loads, and none is overwritten."""
     import sentencepiece
 
@@ -56,7 +53,7 @@ def test_the_most_probable_pieces_stay(module: Any) -> None:
 @pytest.mark.torch
 @pytest.mark.needs("python:transformers")
 def test_broken_model_is_found(
-    module: Any, monkeypatch: pytest.MonkeyPatch, call_tool: Callable[..., Any], tmp_path: Path
+    module: Any, monkeypatch: pytest.MonkeyPatch, call_tool: Any, tmp_path: Path
 ) -> None:
     """Weights that change while loading: the row says so, and the model is not kept."""
     load = module.load_model
@@ -71,18 +68,3 @@ def test_broken_model_is_found(
     assert done.returncode == 1
     assert "logits differ after loading" in done.stdout
     assert not (tmp_path / "models").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--hidden", "18", "--heads", "6"], "even number times --heads"),
-        (["--vocabulary", "260"], "bpe needs at least 261 entries"),
-    ],
-)
-def test_wrong_use(
-    module: Any, call_tool: Callable[..., Any], arguments: list[str], words: str
-) -> None:
-    """Before anything is made."""
-    with pytest.raises(module.UsageError, match=words):
-        call_tool(TOOL, *arguments)

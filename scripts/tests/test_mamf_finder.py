@@ -8,7 +8,6 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,7 +50,7 @@ def test_verdicts(module: Any, seconds: list[float], changes: Any, verdict: str)
 
 
 def test_devices_are_compared_over_common_shapes(module: Any) -> None:
-    """Rates 10, 9 and 10: cuda:1 is 10 % below the median device, whatever it did besides."""
+    """Rates 10, 9 and 10: cuda:1 is 10 % below the median device, whatever else it did."""
     rows = [
         make_row(module, [12 / rate] * 4, device=device, m=m)
         for device, rate in (("cuda:0", 10.0), ("cuda:1", 9.0), ("cuda:2", 10.0))
@@ -105,9 +104,7 @@ def test_wrong_results_are_found(module: Any) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float8_e4m3fn"])
-def test_run_of_each_dtype(
-    module: Any, dtype: str, read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_run_of_each_dtype(module: Any, dtype: str, read_json: Any, tmp_path: Path) -> None:
     """Right answers, and rates that are FLOPs over seconds; going on measures only the rest."""
     path = tmp_path / "out.json"
     again = [*SMALL, "--dtype", dtype, "--json", str(path), "--resume", str(path)]
@@ -127,17 +124,16 @@ def test_run_of_each_dtype(
 
 
 @pytest.mark.torch
-def test_a_budget_ends_an_adaptive_search(
-    module: Any, read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_a_budget_ends_an_adaptive_search(call_json: Any, tmp_path: Path) -> None:
     """Of 27,000 shapes those seen are kept, the most promising in full, and drawn."""
     pytest.importorskip("matplotlib")
-    path, plot = tmp_path / "out.json", tmp_path / "map.png"
+    plot = tmp_path / "map.png"
     ranges = [text for name in "mnk" for text in (f"--{name}-range", "0", "248", "8")]
     more = ["--device", "cpu", "--budget", "3s", "--num-iterations", "4", "--plot", str(plot)]
     few = ["--num-warmup-iterations", "0", "--accelerator-warmup-seconds", "0"]
-    assert module.main([*ranges, *more, *few, "--json", str(path)]) == 0
-    document = read_json(path)
+    done = call_json("compute/mamf_finder.py", *ranges, *more, *few)
+    assert done.returncode == 0
+    document = done.document
     assert document["details"]["search"] == {"kind": "adaptive", "grid_shapes": 27_000}
     assert any("of 27000 shapes seen" in note for note in document["caveats"])
     assert {row["stopped_early"] for row in document["results"]} == {True, False}
@@ -145,7 +141,7 @@ def test_a_budget_ends_an_adaptive_search(
 
 
 @pytest.mark.torch
-def test_two_ranks_measure_at_once(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_two_ranks_measure_at_once(read_json: Any, tmp_path: Path) -> None:
     """One JSON of both, and the slower one is named."""
     path = tmp_path / "out.json"
     launch = "import sys; from kit.ranks import launch_ranks; sys.argv.pop(0); "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ HOLDER = "import sys, time; block = bytearray(b'x') * (int(sys.argv[1]) << 20); 
 
 
 @pytest.fixture
-def wrap(tmp_path: Path, read_json: Callable[[Path], Any]) -> Callable[..., Any]:
+def wrap(tmp_path: Path, read_json: Any) -> Any:
     """Run a command under the tool; what it printed, and its JSON as `document`."""
 
     def run(*command: str, **options: Any) -> Any:
@@ -35,7 +34,7 @@ def wrap(tmp_path: Path, read_json: Callable[[Path], Any]) -> Callable[..., Any]
     return run
 
 
-def test_the_whole_tree_is_added_up(wrap: Callable[..., Any]) -> None:
+def test_the_whole_tree_is_added_up(wrap: Any) -> None:
     """With a process whose parent has ended. Each sample, each process and the peaks are in the
     JSON."""
     holder = f'{sys.executable} -c "{HOLDER}"'
@@ -50,7 +49,7 @@ def test_the_whole_tree_is_added_up(wrap: Callable[..., Any]) -> None:
     assert "% of a core" in done.stderr
 
 
-def test_the_command_is_left_alone(wrap: Callable[..., Any]) -> None:
+def test_the_command_is_left_alone(wrap: Any) -> None:
     """Input, output, arguments and status are the command's; where a signal ended it, the status is
     128 and more, and the JSON is not complete."""
     code = "import sys; print(sys.argv[1:], sys.stdin.read()); sys.exit(37)"

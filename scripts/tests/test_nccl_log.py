@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +166,7 @@ def test_osu(module: Any) -> None:
     assert bandwidth.rows[0]["algbw_bytes_per_second"] == pytest.approx(12254.16e6)
 
 
-def test_two_files_against_each_other(run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_two_files_against_each_other(run_json: Any, tmp_path: Path) -> None:
     """Compared at equal sizes, without the line that has wrong values, and drawn; other ranks
     are not compared."""
     ring, tree, four = (tmp_path / name for name in ("a.txt", "tree.txt", "pat.txt"))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ CLEAN = {k: v for k, v in os.environ.items() if k not in ("RANK", "SLURM_PROCID"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run(tmp_path: Path) -> Any:
     """Run a program of this text under the tool."""
 
     def start(text: str, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -70,7 +68,7 @@ line  __main__:8         pass
 """
 
 
-def test_lines_by_hand(run: Callable[..., Any]) -> None:
+def test_lines_by_hand(run: Any) -> None:
     """Each call with its caller and each line, in order; Python's own library is left out."""
     *lines, count = run(PROGRAM).stderr.splitlines()
     assert [strip(line) for line in lines] == LINES.splitlines()
@@ -81,9 +79,7 @@ def test_lines_by_hand(run: Callable[..., Any]) -> None:
     "ending",
     ["raise SystemExit(37)", "1 / 0", "import ctypes; ctypes.string_at(0)", "open('/none')"],
 )
-def test_program_ends_as_it_would_untraced(
-    run: Callable[..., Any], tmp_path: Path, ending: str
-) -> None:
+def test_program_ends_as_it_would_untraced(run: Any, tmp_path: Path, ending: str) -> None:
     """With its exit status, output, last line of the traceback and arguments, also after a
     segmentation fault."""
     text = f"import sys\nprint(sys.argv[1:], __name__, sys.path[0])\n{ending}\n"
@@ -95,7 +91,7 @@ def test_program_ends_as_it_would_untraced(
     assert next(tmp_path.glob("logs/trace.*")).read_text().splitlines()[-1].endswith(ending)
 
 
-def test_last_line_of_a_hang_is_kept(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_last_line_of_a_hang_is_kept(run: Any, tmp_path: Path) -> None:
     """Where the process is killed, the file ends with the line that hangs."""
     (tmp_path / "hang.py").write_text("import signal\nsignal.pause()\n")
     command = [sys.executable, str(PATH), "--log-dir", "hang", "--quiet", "hang.py"]
@@ -108,7 +104,7 @@ def test_last_line_of_a_hang_is_kept(run: Callable[..., Any], tmp_path: Path) ->
     assert next(tmp_path.glob("hang/*")).read_text().endswith("signal.pause()\n")
 
 
-def test_forks_and_threads_are_told_apart(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_forks_and_threads_are_told_apart(run: Any, tmp_path: Path) -> None:
     """A forked process has its own file; the lines of a thread have its number; ranks their own."""
     text = """\
 import os, threading
@@ -128,24 +124,3 @@ os.wait()
     assert child.count("\n") == 1
     assert re.search(r"r5 \d+/\d+ line  __main__:3     return 1\n", parent)
     assert not run(text, "--ranks", "0,5", RANK="3").stderr
-
-
-def work(count: int) -> int:
-    total = 0
-    for number in range(count):
-        total += number
-    return total
-
-
-def test_with_block_is_traced(module: Any) -> None:
-    """The rest of the block and no more."""
-    out = io.StringIO()
-    tracer = module.Tracer(packages_to_include=[__name__], stream=out)
-    with tracer:
-        work(0)
-    work(9)
-    lines = [strip(line) for line in out.getvalue().splitlines()]
-    assert [line.split()[-1] for line in lines if "call" not in line] == [
-        "work(0)", "0", "range(count):", "total", "tracer:"
-    ]  # fmt: skip
-    assert tracer.problem is None

@@ -7,11 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from testing_utils import write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "training/numa_bind.py"
@@ -23,66 +25,37 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def lumi(tmp_path: Path) -> Path:
-    """One socket with four NUMA nodes of 16 cores, and AMD GPUs of unknown place."""
-    files = {"devices/system/cpu/online": "0-63"}
+def test_a_node_map(module: ModuleType, tmp_path: Path) -> None:
+    """GPUs 0 to 7 of a LUMI node are on NUMA nodes 3, 3, 1, 1, 0, 0, 2, 2: 8 cores per rank. A map
+    that does not fit is refused."""
+    files = {"sys/devices/system/cpu/online": "0-63"}
     for node in range(4):
-        files[f"devices/system/node/node{node}/cpulist"] = f"{16 * node}-{16 * node + 15}"
-    for number, bus in enumerate((0xC1, 0xC6, 0xC9, 0xCE, 0xD1, 0xD6, 0xD9, 0xDE)):
-        place = f"class/kfd/kfd/topology/nodes/{number + 4}/properties"
-        files[place] = f"simd_count 440\nvendor_id 4098\nlocation_id {bus << 8}"
-    for name, text in files.items():
-        path = tmp_path / "sys" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
-    return tmp_path
+        cpus = f"{16 * node}-{16 * node + 15}"
+        files[f"sys/devices/system/node/node{node}/cpulist"] = cpus
+    write_file_tree(tmp_path, files)
 
+    def plan(ranks: int, given: str) -> tuple[list[Any], list[str]]:
+        options = module.build_parser().parse_args(["--node-map", given, "--mode", "exclusive"])
+        made: tuple[list[Any], list[str]]
+        made = module.plan(ranks, options, tmp_path, frozenset(range(64)))
+        return made
 
-def plan(
-    module: ModuleType, root: Path, ranks: int, *arguments: str
-) -> tuple[list[Any], list[str]]:
-    """The bindings of a made-up machine, and the notes."""
-    options = module.build_parser().parse_args(arguments)
-    allowed = module.read_topology(root).cpus or frozenset(range(4))
-    made, notes = module.plan(ranks, options, root, allowed)
-    return made, notes
-
-
-def test_a_node_map(module: ModuleType, lumi: Path) -> None:
-    """GPUs 0 to 7 of a LUMI node are on NUMA nodes 3, 3, 1, 1, 0, 0, 2, 2: 8 cores per rank."""
-    made, notes = plan(module, lumi, 8, "--node-map", "3,3,1,1,0,0,2,2", "--mode", "exclusive")
+    made, notes = plan(8, "3,3,1,1,0,0,2,2")
     assert [module.format_cpus(each.cpus) for each in made[:3]] == ["48-55", "56-63", "16-23"]
     assert len(frozenset().union(*(each.cpus for each in made))) == 64
-    assert {each.source for each in made} == {"given node"}
-    assert notes == []
+    assert ({each.source for each in made}, notes) == ({"given node"}, [])
+    with pytest.raises(module.UsageError, match="has 2 entries, and none for local rank 2"):
+        plan(3, "0,1")
+    with pytest.raises(module.UsageError, match="no NUMA node 5"):
+        plan(1, "5")
 
 
-def test_maps_that_do_not_fit(module: ModuleType, lumi: Path) -> None:
-    """The error says which entry is wrong, or which rank has no GPU."""
-    for ranks, arguments, message in (
-        (3, ("--node-map", "0,1"), "--node-map has 2 entries, and none for local rank 2"),
-        (1, ("--node-map", "5"), "no NUMA node 5"),
-        (9, (), "local rank 8 has no GPU: 8 are visible"),
-    ):
-        with pytest.raises(module.UsageError, match=message):
-            plan(module, lumi, ranks, *arguments)
-
-
-def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The tool as a launcher starts it."""
-    kept = {n: v for n, v in os.environ.items() if n not in ("OMP_NUM_THREADS", "LOCAL_RANK")}
-    return subprocess.run(
-        [sys.executable, str(SCRIPTS / TOOL), *arguments],
-        env=kept | environ, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-
-
-def test_the_program_runs_on_the_cpus_of_its_rank() -> None:
+def test_the_program_runs_on_the_cpus_of_its_rank(run_tool: Callable[..., Any]) -> None:
     """With its own arguments and exit status, also where they look like options of the tool."""
     cpus = sorted(os.sched_getaffinity(0))
     code = (sys.executable, "-c", f"{PRINT}; sys.exit(37)", "--node_map", "--demo", "--", "-x")
-    done = run({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, "--mode", "exclusive", *code)
+    place = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    done = run_tool(TOOL, "--mode", "exclusive", *code, environ=place)
     own, threads, arguments = json.loads(done.stdout)
     assert set(own) <= set(cpus)
     assert len(own) < len(cpus) or len(cpus) == 1
@@ -90,17 +63,6 @@ def test_the_program_runs_on_the_cpus_of_its_rank() -> None:
     assert arguments == ["--node_map", "--demo", "--", "-x"]
     assert done.returncode == 37
     assert "local rank 1: " in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [((), "7"), (("--omp_threads", "auto"), None), (("--omp-threads", "3"), "3")],
-)
-def test_omp_threads(arguments: tuple[str, ...], expected: str | None) -> None:
-    """What is set stays, unless auto or a number is asked for."""
-    done = run({"OMP_NUM_THREADS": "7"}, *arguments, "--", sys.executable, "-c", PRINT)
-    cpus, threads, _ = json.loads(done.stdout)
-    assert threads == (expected or str(len(cpus)))
 
 
 def test_bind_in_a_program() -> None:
@@ -123,9 +85,11 @@ def test_bind_in_a_program() -> None:
         ({"LOCAL_RANK": "2"}, ("--ranks", "2", "x"), "local rank 2 is not one of 2 local ranks"),
     ],
 )
-def test_wrong_use(environ: dict[str, str], arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_use(
+    run_tool: Callable[..., Any], environ: dict[str, str], arguments: tuple[str, ...], message: str
+) -> None:
     """Status 2 and what to do; nothing is started."""
-    done = run(environ, *arguments)
+    done = run_tool(TOOL, *arguments, environ=environ)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "network/object_vs_tensor_collectives.py"
 
 # The tool on a network that loses a flag: the minimum becomes a maximum.
 BROKEN = """
-import sys
-sys.path[:0] = [{folder!r}]
-import object_vs_tensor_collectives as tool
-import torch.distributed as dist
 reduce, least = dist.all_reduce, dist.ReduceOp.MIN
 dist.all_reduce = lambda tensor, op=dist.ReduceOp.SUM: reduce(
     tensor, dist.ReduceOp.MAX if op == least else op
 )
-tool.start(tool.main)
 """
 
 
@@ -37,7 +29,7 @@ def test_ratio_by_hand(module: Any) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_any_world_size_is_right(run_json: Callable[..., Any], ranks: int) -> None:
+def test_any_world_size_is_right(run_json: Any, ranks: int) -> None:
     """One rank alone and an odd number of them: both answers right at every payload."""
     options = ["--device", "cpu", "--ranks", str(ranks), "--payload", "8", "1000", "64KiB"]
     done = run_json(TOOL, *options, "--num-iterations", "8")
@@ -50,11 +42,10 @@ def test_any_world_size_is_right(run_json: Callable[..., Any], ranks: int) -> No
 
 
 @pytest.mark.torch
-def test_a_lost_flag_is_found(run_json: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_lost_flag_is_found(run_broken: Any) -> None:
     """A wrong answer is counted on every rank, and ends with status 1."""
-    script = tmp_path / "broken.py"
-    script.write_text(BROKEN.format(folder=str(SCRIPTS / "network")))
-    done = run_json(script, "--device", "cpu", "--payload", "8", "--num-iterations", "6")
+    options = ["--payload", "8", "--num-iterations", "6"]
+    done = run_broken("object_vs_tensor_collectives", BROKEN, *options)
     assert done.returncode == 1, done.stderr
     assert "WRONG ANSWERS (done flag)" in done.stderr
     gather, flag = done.document["results"]

@@ -4,8 +4,6 @@ program is what runs."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import pytest
 from slurm_cluster import Cluster
+from testing_utils import write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/rank_run.py"
@@ -21,25 +20,16 @@ PATH = SCRIPTS / TOOL
 
 # Each rank adds 1 to the number of ranks, and says what it saw.
 PROGRAM = """
-import json, os, sys
+import json, os
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 total = torch.tensor([dist.get_rank() + 1.0])
 dist.all_reduce(total)
 seen = {"sum": total.item(), "environ": dict(os.environ), "host": os.uname().nodename}
-seen |= {"cpus": sorted(os.sched_getaffinity(0)), "arguments": sys.argv[2:]}
-with open(f"{sys.argv[1]}/{dist.get_rank()}.json", "w") as file:
+with open(f"{dist.get_rank()}.json", "w") as file:
     json.dump(seen, file)
 dist.destroy_process_group()
 """
-
-
-@pytest.fixture
-def bare() -> dict[str, str]:
-    """An environment without a launcher, and without what this tool sets."""
-    words = ("SLURM", "OMPI_", "PMI", "PALS_", "RANK", "WORLD", "MASTER", "TORCH", "CACHE", "OMP_")
-    kept = {n: v for n, v in os.environ.items() if not any(word in n for word in words)}
-    return kept | {"PYTHONWARNINGS": "ignore"}
 
 
 SLURM = {
@@ -89,53 +79,44 @@ def test_the_innermost_launcher_counts(
         assert module.find_master(place)[0] == host
 
 
-def share(module: ModuleType, ranks: int, rank: int = 0, **more: Any) -> Any:
-    """The share of a rank of a machine with two nodes of four cores with two threads, 4 GPUs."""
-    from kit.topology import NumaNode, Topology
-
-    cpus = [frozenset({*range(4 * n, 4 * n + 4), *range(4 * n + 8, 4 * n + 12)}) for n in (0, 1)]
-    nodes = tuple(NumaNode(n, each) for n, each in enumerate(cpus))
-    machine = Topology(nodes, {cpu: cpu % 8 for cpu in range(16)})
-    gpus = [module.Gpu(n, "nvidia", f"{n}", "", n // 2, frozenset(), "") for n in range(4)]
-    place = module.Task(rank, ranks, rank, ranks, 0)
-    mode, own = more.pop("mode", "auto"), more.pop("own", machine.cpus)
-    visible = gpus[: more.pop("visible", 4)]
-    found = (machine, visible, (own, machine.cpus), None, more.pop("granted", None))
-    return module.plan_share(place, SimpleNamespace(cpus=mode), found)
-
-
-def test_masks_of_a_lumi_node(call_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """From its description by hwloc: GPU 0 is on NUMA node 3, and jobs do not get the first core of
-    each eight."""
-    nodes = ""
-    for node, buses in enumerate((("d1", "d6"), ("c9", "ce"), ("d9", "de"), ("c1", "c6"))):
-        cpus = [16 * node + core for core in range(16) if core % 8]
-        cpuset = f"{sum(1 << cpu for cpu in cpus):016x}"
-        cpuset = f'cpuset="0x{cpuset[:8]},0x{cpuset[8:]}"'
-        nodes += f'<object {cpuset}><object type="NUMANode" os_index="{node}" {cpuset}/>'
-        nodes += "".join(f'<object type="PU" os_index="{cpu}"/>' for cpu in cpus)
-        nodes += "".join(
-            f'<object type="PCIDev" pci_busid="0000:{bus}:00.0" pci_type="0380 [1002:7408]"/>'
-            for bus in buses
-        )
-        nodes += "</object>"
-    path = tmp_path / "lumi.xml"
-    path.write_text(f"<topology>{nodes}</topology>")
-    done = call_tool(TOOL, "--dry-run", "--ranks", "8", "--topology", str(path))
+def test_masks_of_a_lumi_node(module: ModuleType, tmp_path: Path) -> None:
+    """GPU 0 is on NUMA node 3, and jobs do not get the first core of each eight."""
+    buses = {0xC1: 3, 0xC6: 3, 0xC9: 1, 0xCE: 1, 0xD1: 0, 0xD6: 0, 0xD9: 2, 0xDE: 2}
+    files = {"sys/devices/system/cpu/online": "0-63"}
+    for node in range(4):
+        cpus = f"{16 * node}-{16 * node + 15}"
+        files[f"sys/devices/system/node/node{node}/cpulist"] = cpus
+    for number, (bus, node) in enumerate(buses.items(), start=4):
+        facts = f"simd_count 440\nvendor_id 4098\nlocation_id {bus << 8}"
+        files[f"sys/class/kfd/kfd/topology/nodes/{number}/properties"] = facts
+        files[f"sys/bus/pci/devices/0000:{bus:02x}:00.0/numa_node"] = str(node)
+    write_file_tree(tmp_path, files)
+    allowed = frozenset(cpu for cpu in range(64) if cpu % 8)
+    gpus = module.find_gpus(tmp_path)
+    machine = (module.read_topology(tmp_path), gpus, allowed, allowed, None)
+    options = SimpleNamespace(cpus="exclusive")
+    plan = module.plan_share(module.Task(0, 8, 0, 8, 0), options, machine).plan
     masks = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000"
-    assert f"| {masks},0xfe0000000000 |" in done.stdout, done.stdout + done.stderr
+    assert ",".join(module.format_mask(one.cpus) for one in plan) == f"{masks},0xfe0000000000"
 
 
 def test_what_the_launcher_has_bound_stays(module: ModuleType) -> None:
-    """Unless --cpus exclusive binds anyway; without a cgroup, a part of a node stays unbound. Four
-    ranks on their own get two cores each next to their GPU, and as many threads."""
-    made = share(module, 4, 3)
-    assert (module.format_cpus(made.cpus), made.threads) == ("6-7,14-15", 2)
-    one = frozenset({5})
-    made = share(module, 1, own=one)
+    """Unless --cpus exclusive binds anyway; without a cgroup, a part of a node stays unbound."""
+    from kit.topology import NumaNode, Topology
+
+    cpus = frozenset(range(8))
+    machine = Topology((NumaNode(0, cpus),), {cpu: cpu for cpu in cpus})
+
+    def share(ranks: int, own: Any = cpus, mode: str = "auto", granted: int | None = None) -> Any:
+        found = (machine, (), own, cpus, granted)
+        place = module.Task(ranks - 1, ranks, ranks - 1, ranks, 0)
+        return module.plan_share(place, SimpleNamespace(cpus=mode), found)
+
+    assert (share(4).cpus, share(4).threads) == ({6, 7}, 2)
+    made = share(1, frozenset({5}))
     assert (made.binding, made.threads, made.source) == (None, 1, "bound by the launcher")
-    assert share(module, 1, own=one, mode="exclusive").cpus >= frozenset(range(4))
-    made = share(module, 2, granted=3)
+    assert share(1, frozenset({5}), "exclusive").cpus == cpus
+    made = share(2, granted=3)
     assert (made.binding, made.threads) == (None, 4)
     assert "Slurm gave this job 3 CPUs" in made.notes[0]
 
@@ -149,16 +130,6 @@ def test_interfaces(module: ModuleType, tmp_path: Path) -> None:
     found = module.choose_interfaces("127.0.0.1", tmp_path)
     assert found == (["hsn0", "hsn1"], "Slingshot")
     assert module.choose_interfaces("127.0.0.1", tmp_path / "none")[0] == []
-
-
-def run(
-    environ: dict[str, str], *arguments: str, folder: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The tool as a launcher starts it."""
-    return subprocess.run(
-        [sys.executable, str(PATH), *arguments],
-        env=environ, cwd=folder, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
 
 
 ALONE = GIVEN | {"NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
@@ -176,21 +147,21 @@ ALONE = GIVEN | {"NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
     ],
 )  # fmt: skip
 def test_the_program_is_what_runs(
-    bare: dict[str, str], options: tuple[str, ...], program: tuple[str, ...], output: str,
+    run_tool: Callable[..., Any], options: tuple[str, ...], program: tuple[str, ...], output: str,
     status: int, tmp_path: Path,
 ) -> None:  # fmt: skip
     """Its arguments, output and exit status, behind a profiler or not; with a local home folder
     nothing is left in the temporary folder."""
-    environ = bare | ALONE | {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    done = run(environ, *options, *program)
+    environ = ALONE | {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    done = run_tool(TOOL, *options, *program, environ=environ)
     assert (done.stdout, done.returncode) == (output, status), done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_set_stays_but_not_a_stale_rank(bare: dict[str, str]) -> None:
+def test_what_is_set_stays_but_not_a_stale_rank(run_tool: Callable[..., Any]) -> None:
     """Variables of the user win, except for ranks."""
     mine = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "5555", "OMP_NUM_THREADS": "3"}
-    done = run(bare | SLURM | mine | {"RANK": "0"}, "--dry-run")
+    done = run_tool(TOOL, "--dry-run", environ=SLURM | mine | {"RANK": "0"})
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()]
     found = {name: (value, source) for name, value, source in rows[2:]}
@@ -199,10 +170,11 @@ def test_what_is_set_stays_but_not_a_stale_rank(bare: dict[str, str]) -> None:
     assert "RANK was 0, which is not what Slurm says" in done.stderr
 
 
-def test_caches_are_the_users_own(bare: dict[str, str], tmp_path: Path) -> None:
+def test_caches_are_the_users_own(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Folders that only their user may enter."""
     show = 'ls -ld "$TRITON_CACHE_DIR" "$MIOPEN_USER_DB_PATH" "$TORCHINDUCTOR_CACHE_DIR"'
-    done = run(bare | ALONE, "--cache-root", str(tmp_path), "--", "sh", "-c", show)
+    options = ("--cache-root", str(tmp_path), "--", "sh", "-c", show)
+    done = run_tool(TOOL, *options, environ=ALONE)
     assert done.returncode == 0, done.stderr
     assert [line.split()[0].rstrip(".+") for line in done.stdout.splitlines()] == ["drwx------"] * 3
 
@@ -216,61 +188,29 @@ def test_caches_are_the_users_own(bare: dict[str, str], tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use(
-    bare: dict[str, str], variables: dict[str, str], arguments: tuple[str, ...], message: str,
-    tmp_path: Path,
+    run_tool: Callable[..., Any], variables: dict[str, str], arguments: tuple[str, ...],
+    message: str,
 ) -> None:  # fmt: skip
     """Status 2 and what to do; nothing is started."""
-    done = run(bare | variables, *arguments, folder=tmp_path)
+    done = run_tool(TOOL, *arguments, environ=variables)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> list[str]:
-    """The program of the ranks, and a folder for what they say."""
-    path, folder = tmp_path / "program.py", tmp_path / "said"
-    path.write_text(PROGRAM)
-    folder.mkdir()
-    return [str(path), str(folder)]
-
-
-def check_ranks(folder: str, size: int) -> list[dict[str, Any]]:
-    """What the ranks said: each was there once, and their sum is right."""
-    seen = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(size)]
-    assert [each["environ"]["RANK"] for each in seen] == [str(rank) for rank in range(size)]
-    assert all(each["sum"] == size * (size + 1) / 2 for each in seen)
-    assert len({each["environ"]["MASTER_PORT"] for each in seen}) == 1
-    return seen
-
-
-@pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.needs("mpirun")
-def test_ranks_of_open_mpi(bare: dict[str, str], program: list[str]) -> None:
-    """Two ranks reduce, each on its own core."""
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none"]
-    tool = [sys.executable, str(PATH), "--cpus", "exclusive", *program, "--lr", "1"]
-    done = subprocess.run(
-        [*command, *tool], env=bare, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    seen = check_ranks(program[1], 2)
-    assert all(each["arguments"] == ["--lr", "1"] for each in seen)
-    assert len(os.sched_getaffinity(0)) < 2 or not set(seen[0]["cpus"]) & set(seen[1]["cpus"])
-
-
-@pytest.mark.torch
-def test_ranks_of_two_nodes(cluster: Cluster, program: list[str], tmp_path: Path) -> None:
+def test_ranks_of_two_nodes(cluster: Cluster, tmp_path: Path) -> None:
     """srun with two ranks on one node and one on the other: each has its variables and CPUs, they
     reduce over the network, and one is profiled. A rank that fails gives srun its status."""
+    (tmp_path / "program.py").write_text(PROGRAM)
     command = ["srun", "--nodes=2", "--ntasks=3", "--distribution=block", "--label", sys.executable]
     options = ["--cpus", "exclusive", "--profile-rank", "2", "--profiler", "env PROFILED={host}"]
-    done = cluster.run([*command, str(PATH), *options, *program], folder=tmp_path)
+    done = cluster.run([*command, str(PATH), *options, "program.py"], folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    seen = check_ranks(program[1], 3)
+    seen = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(3)]
     hosts = [each["host"] for each in seen]
     for rank, each in enumerate(seen):
         environ = each["environ"]
+        assert (each["sum"], environ["RANK"]) == (6, str(rank))
         assert environ["MASTER_ADDR"] == "node1"
         assert int(environ["MASTER_PORT"]) == 20000 + 16 * int(environ["SLURM_JOB_ID"]) % 10000
         assert environ["LOCAL_RANK"] == str(hosts[:rank].count(each["host"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ import pytest
 from slurm_cluster import Cluster, open_cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
-TOOL = "training/slurm_status.py"
-PATH = SCRIPTS / TOOL
+PATH = SCRIPTS / "training/slurm_status.py"
 
 
 @pytest.fixture
@@ -146,10 +145,3 @@ def test_alerts_once_per_change(empty: Cluster, tmp_path: Path) -> None:
     assert counts == [0, 1, 0]
     states = [json.loads(line)["state"] for line in log.read_text().splitlines()]
     assert states == ["running", "missing", "missing", "stuck", "running", *["unknown"] * 3]
-
-
-def test_without_slurm_it_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """That says where to run it."""
-    done = run_tool(TOOL, "--name", "x", environ={"PATH": str(tmp_path)})
-    assert done.returncode == 2
-    assert "there is no squeue here: run this where Slurm's commands are" in done.stderr

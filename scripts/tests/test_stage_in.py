@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from slurm_cluster import open_cluster
+from testing_utils import write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/stage_in.py"
@@ -149,32 +150,28 @@ def test_a_truncated_archive_is_refused(
 
 
 def test_a_changed_archive(run: Callable[..., Any], tmp_path: Path, local: Path) -> None:
-    """What was staged before stays until --replace; then only the new one is there."""
+    """What was staged before stays until --remove; then only the new one is there."""
     source = pack(tmp_path / "data.tar", {"old": b"1"})
     assert run(source)[0] == 0
     pack(source, {"new": b"2"})
     status, text = run(source)
-    assert (status, "--replace copies it again" in text) == (1, True), text
+    assert (status, "--remove it first" in text) == (1, True), text
     assert read_tree(local / "data") == {"old": b"1"}
-    assert run(source, "--replace")[0] == 0
+    assert [run(source, "--remove")[0], run(source)[0]] == [0, 0]
     assert read_tree(local / "data") == {"new": b"2"}
-    assert "| was there " in run(source, "--replace")[1]
 
 
-def test_what_is_not_its_own_is_left_alone(
+def test_only_its_own_of_this_boot_counts(
     run: Callable[..., Any], tmp_path: Path, local: Path
 ) -> None:
-    """Neither used, replaced nor removed."""
+    """Other files are neither used nor removed. What it staged is staged again after a reboot,
+    because what was not synced to disk may be damaged."""
     source = pack(tmp_path / "data.tar", {"a": b"1"})
     (local / "data").mkdir()
-    for options in ((), ("--replace",), ("--remove",)):
+    for options in ((), ("--remove",)):
         status, text = run(source, *options)
         assert (status, "was not put there by this tool" in text) == (1, True), text
-
-
-def test_after_a_reboot(run: Callable[..., Any], tmp_path: Path, local: Path) -> None:
-    """It is staged again: what was not synced to disk may be damaged."""
-    source = pack(tmp_path / "data.tar", {"a": b"1"})
+    (local / "data").rmdir()
     assert run(source)[0] == 0
     marker = local / ".data.staged.json"
     marker.write_text(json.dumps(json.loads(marker.read_text()) | {"boot": "another"}))
@@ -195,9 +192,7 @@ def test_a_run_that_is_stopped(
     assert list_names(local) == []
 
 
-def test_the_others_wait(
-    module: ModuleType, call_tool: Callable[..., Any], tmp_path: Path, local: Path
-) -> None:
+def test_the_others_wait(call_tool: Callable[..., Any], tmp_path: Path, local: Path) -> None:
     """A process that finds the lock held waits for it, and then finds the dataset."""
     source = pack(tmp_path / "data.tar", {"a": b"1"})
     assert call_tool(TOOL, str(source), "--to", str(local)).returncode == 0
@@ -231,19 +226,15 @@ def test_what_does_not_fit_is_refused(
 
 def test_limits_of_cgroups_count(module: ModuleType, tmp_path: Path) -> None:
     """The least that any cgroup of the job leaves, or the machine."""
-    files = {
-        "proc/meminfo": "MemAvailable:   2 kB",
-        "proc/self/cgroup": "0::/slurm/job_1",
-        "sys/fs/cgroup/slurm/job_1/memory.max": "max",
-        "sys/fs/cgroup/slurm/memory.max": "1000",
-        "sys/fs/cgroup/slurm/memory.current": "400",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"{text}\n")
-    assert module.read_free_memory(tmp_path) == 600
-    (tmp_path / "proc/self/cgroup").unlink()
+    write_file_tree(tmp_path, {"proc/meminfo": "MemAvailable:   2 kB"})
     assert module.read_free_memory(tmp_path) == 2048
+    groups = "sys/fs/cgroup/slurm"
+    write_file_tree(
+        tmp_path,
+        {"proc/self/cgroup": "0::/slurm/job_1", f"{groups}/job_1/memory.max": "max",
+         f"{groups}/memory.max": "1000", f"{groups}/memory.current": "400"},
+    )  # fmt: skip
+    assert module.read_free_memory(tmp_path) == 600
 
 
 def test_each_node_of_a_job_has_a_copy(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,19 +80,10 @@ def test_the_answer_is_checked(
 
 
 @pytest.mark.torch
-def test_a_whole_search(
-    module: Any,
-    capsys: pytest.CaptureFixture[str],
-    read_json: Callable[[Path], Any],
-    tmp_path: Path,
-) -> None:
-    """A row per width beside the baseline; a rate above the peak is a problem."""
-    path = tmp_path / "out.json"
-    arguments = [*SMALL, "--tp", "2", "--mode", "fwd_bwd", "--json", str(path)]
-    assert module.main(arguments) == 0
-    assert "| 256 (8/3) |" in capsys.readouterr().out
-    document = read_json(path)
-    assert document["complete"] is True
-    assert [row["d_ff"] for row in document["results"]] == [224, 256, 288]
-    assert all((row["samples"], row["answer_ok"]) == (12, True) for row in document["results"])
-    assert module.main([*SMALL, "--peak", "0.0000001"]) == 1
+def test_a_rate_above_the_peak_is_a_problem(module: Any, capsys: Any) -> None:
+    """Of a whole search, with a row per width beside the baseline."""
+    more = ["--tp", "2", "--mode", "fwd_bwd", "--peak", "0.0000001"]
+    assert module.main([*SMALL, *more]) == 1
+    out = capsys.readouterr().out
+    widths = {line.split("|")[1].strip() for line in out.splitlines()[2:]}
+    assert widths == {"224", "256 (8/3)", "288"}

@@ -53,11 +53,9 @@ def test_no_torch_was_imported(): assert "torch" not in sys.modules
 """
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
-def test_marks_skip_what_cannot_run(run_pytest: Run, workers: list[str]) -> None:
-    """With a reason, before fixtures are made, with xdist and without; what is deselected costs no
-    import of torch."""
-    out = run_pytest({"test_marks.py": MARKS}, *workers, "-k", "not test_torch", TU_SLOW="0")
+def test_marks_skip_what_cannot_run(run_pytest: Run) -> None:
+    """With a reason, before fixtures are made; what is deselected costs no import of torch."""
+    out = run_pytest({"test_marks.py": MARKS}, "-k", "not test_torch", TU_SLOW="0")
     assert "2 passed, 3 skipped" in out
     for reason in (
         "needs pytest<7, 9",
@@ -102,21 +100,6 @@ def test_decorators_and_base_class(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    ("count", "met"),
-    [(0, "non_multi_gpu"), (1, "gpu non_multi_gpu"), (2, "gpu multi_gpu")],
-)
-def test_requirements_by_number_of_gpus(
-    monkeypatch: pytest.MonkeyPatch, count: int, met: str
-) -> None:
-    """Without, with one and with two GPUs."""
-    monkeypatch.setattr(utils, "get_gpu_count", lambda: count)
-    names = ("gpu", "multi_gpu", "non_multi_gpu")
-    found = [name for name in names if not utils.REQUIREMENTS[f"require_torch_{name}"]()]
-    assert " ".join(found) == met
-
-
-@pytest.mark.torch
 def test_seeds_and_tensors() -> None:
     """The same seed gives the same numbers; equal means to the bit."""
     import torch
@@ -130,7 +113,7 @@ def test_seeds_and_tensors() -> None:
         utils.torch_assert_equal(one, {"a": [torch.ones(2) + 1e-7]})
 
 
-def test_captures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_captures(capsys: Any) -> None:
     """What a terminal would show, repeated at the end; loggers below the one; all is restored."""
     with utils.CaptureStd() as both:
         print("10 %\r100 %\nleft\r")
@@ -168,16 +151,12 @@ def test_ports_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(utils.given_ports) >= 40
 
 
-def test_timeout_ends_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
-    """The answer that the demo checks, and the message."""
-    assert utils.try_timeout(1.0) == "all ended"
+def test_what_a_command_leaves_behind_is_ended(capsys: Any) -> None:
+    """Also in a command within a command; its own end and words are kept. The demo checks that a
+    timeout ends the tree."""
     with pytest.raises(utils.CommandTimedOut, match=r"'sleep 60' did not end within 0.1 s"):
         utils.execute_subprocess_async(["sleep", "60"], timeout=0.1)
     assert capsys.readouterr().out == "\nRunning: sleep 60\n"
-
-
-def test_what_a_command_leaves_behind_is_ended() -> None:
-    """Also in a command within a command; its own end and words are kept."""
     command = ["sh", "-c", "setsid sleep 600 & setsid sleep 600 & echo done >&2; exit 3"]
     with pytest.raises(utils.CommandFailed, match=r"ended with status 3\n    done"):
         utils.execute_subprocess_async(command)
@@ -248,7 +227,7 @@ def test_all(auto_remove_tmp_dir, unique_port, seeded, test_paths, run_subproces
     assert len(list(tmp_path.glob("test_*"))) == 1  # made with after=False
 
 
-def test_program(call_tool: Callable[..., Any]) -> None:
+def test_program(call_tool: Any) -> None:
     """A row per requirement, with the reason: versions are compared as pip does."""
     names = ["pytest>=7,<1000", "pytest<2", "no-such-package>=1"]
     out = call_tool("testing/testing_utils.py", "--packages", *names, "--programs", "sh").stdout

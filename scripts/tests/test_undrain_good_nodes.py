@@ -3,25 +3,21 @@ unless it is asked for."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from needs import need
 from slurm_cluster import Cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/undrain_good_nodes.py"
-CLUSTER = {"settings": ("UnkillableStepTimeout=1", "KillWait=1")}
-"""Two nodes whose Slurm soon loses patience."""
 
 
 def make_process(pid: int, name: str, **more: Any) -> dict[str, Any]:
@@ -74,9 +70,8 @@ def test_nodes_that_cannot_be_looked_at(
     """Down, hanging and unreachable nodes: a verdict, and no numbers."""
     monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.5)
     node = module.Node("n1", state, "before", module.REASON)
-    outcome = module.treat_node(node, ("sh", "-c", script), False, True)
-    assert (outcome.verdict, outcome.advice) == ("no answer", advice)
-    assert module.make_row(0, outcome)["processes"] is None
+    row = module.treat_node(node, ("sh", "-c", script), False, True)
+    assert (row["verdict"], row["advice"], row["processes"]) == ("no answer", advice, None)
 
 
 # Takes a name with an end of line in it.
@@ -110,7 +105,7 @@ def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(module: ModuleTy
         # An empty variable does not mean all nodes.
         (("--nodes", "", "--kill", "--undrain"), "is not a node list"),
         (("--connect", "ssh gateway"), "names no node: write {node} in it"),
-        ((), "run this on a login node"),
+        ((), "there is no sinfo here: run this where Slurm's commands are"),
     ],
 )
 def test_wrong_use(
@@ -123,135 +118,51 @@ def test_wrong_use(
         call_tool(TOOL, *arguments, environ={"PATH": "/none"})
 
 
-class Admin:
-    """Runs the tool on the login node; its remote shell enters the namespaces of a node."""
-
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self.cluster = cluster
-        cases = []
-        for node in cluster.nodes:
-            first = cluster.processes[node].pid
-            children = Path(f"/proc/{first}/task/{first}/children").read_text()
-            cases.append(f"{node}) target={children.split()[0]};;")
-        self.shell = folder / "reach"
-        self.shell.write_text(
-            "#!/bin/bash\ncase $1 in\n" + "\n".join(cases) + "\nesac\nshift\n"
-            'exec nsenter --target=$target --net --uts --mount --pid env -u SLURM_JOB_ID "$@"\n'
-        )
-        self.shell.chmod(0o755)
-
-    def run(self, *arguments: str) -> tuple[int, str, str]:
-        """The tool's status, table and notes."""
-        tool = [sys.executable, SCRIPTS / TOOL, "--connect", f"{self.shell} {{node}}"]
-        done = self.cluster.run([*tool, *arguments])
-        assert "Traceback" not in done.stderr, done.stderr
-        return done.returncode, done.stdout, done.stderr
-
-    def drain(self, node: str, reason: str) -> None:
-        """Drain a node by hand."""
-        command = ("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
-        self.cluster.ask(*command)
-        self.wait_for(node, "drained")
-
-    def wait_for(self, node: str, state: str) -> None:
-        """A node that was resumed is `idle*` until the controller has heard from it."""
-        self.cluster.wait_for(lambda: self.cluster.state(node) == state, f"it is not {state}")
-
-
-@pytest.fixture
-def admin(cluster: Cluster, tmp_path: Path) -> Admin:
-    return Admin(cluster, tmp_path)
-
-
-@contextlib.contextmanager
-def freeze(cluster: Cluster, node: str, folder: Path) -> Iterator[Path]:
-    """A disk on a node that accepts no writes: a process that tries waits in the kernel."""
-    need("mkfs.ext4", "fsfreeze")
-    image, point = folder / "disk", folder / "point"
-    with image.open("wb") as opened:
-        opened.truncate(16 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, timeout=60)
-    point.mkdir()
-    mounted = cluster.run(["mount", "-o", "loop", image, point], on=node)
-    if mounted.returncode:
-        pytest.skip(f"no disk of a file can be mounted here: {mounted.stderr.strip()}")
-    # Thaws it even if this test is killed.
-    rescue = subprocess.Popen(
-        ["nsenter", f"--target={cluster.processes[node].pid}", "--mount", "sh", "-c",
-         f"sleep 120; fsfreeze --unfreeze {point}"],
-        start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        assert cluster.run(["fsfreeze", "--freeze", point], on=node).returncode == 0
-        yield point
-    finally:
-        cluster.run(["fsfreeze", "--unfreeze", point], on=node)
-        os.killpg(rescue.pid, signal.SIGKILL)
-        rescue.wait()
-        unmount = ["umount", point]
-        cluster.wait_for(lambda: cluster.run(unmount, on=node).returncode == 0, "it stays mounted")
-
-
-def test_a_node_that_slurm_drained(
-    cluster: Cluster, admin: Admin, tmp_path: Path, read_json: Callable[[Path], Any]
-) -> None:
-    """Slurm drains a node because a process of a job is stuck in the kernel. Until it is gone the
-    node stays drained whatever is asked; then it is clean, and resumed when asked."""
-    assert admin.run("--undrain") == (0, "", 'no node is drained for "Kill task failed"\n')
-    path = tmp_path / "x.json"
-    with freeze(cluster, "node1", tmp_path) as disk:
-        script = tmp_path / "job.sh"
-        script.write_text(f"#!/bin/sh\ntouch {tmp_path}/up\necho x > {disk}/file\n")
-        options = ["--parsable", "--nodelist=node1", "--output=/dev/null"]
-        job = cluster.ask("sbatch", *options, str(script)).strip()
-        cluster.wait_for((tmp_path / "up").exists, "the job does not start")
-        cluster.ask("scancel", "--full", "--signal=KILL", job)
-        cluster.ask("scancel", job)
-        cluster.wait_for(lambda: cluster.state("node1") == "drained", "it is not drained", 60)
-        status, out, notes = admin.run("--kill", "--undrain", "--json", str(path))
-        assert status == 1
-        assert re.search(rf"node1: \d+ of job {job}, user 0, state D", notes), notes
-        (row,) = read_json(path)["results"]
-        assert (row["name"], row["verdict"], row["stuck"]) == ("node1", "stuck", 1)
-        assert cluster.state("node1") == "drained"
-    status, out, _ = admin.run()
-    assert (status, "| clean " in out, cluster.state("node1")) == (0, True, "drained"), out
-    status, out, _ = admin.run("--undrain")
-    assert (status, "undrained" in out) == (0, True), out
-    admin.wait_for("node1", "idle")
-
-
 def test_what_is_left_is_ended_only_when_asked(
-    cluster: Cluster, admin: Admin, module: ModuleType, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    cluster: Cluster, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A user's process that ignores SIGTERM is named and stays until --kill; other nodes and other
     reasons are respected, also one that is given in the meantime."""
+    # The remote shell enters the namespaces of the node.
+    first = cluster.processes["node2"].pid
+    target = Path(f"/proc/{first}/task/{first}/children").read_text().split()[0]
+    reach = f"nsenter --target={target} --net --uts --mount --pid env --unset=SLURM_JOB_ID"
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        tool = [sys.executable, SCRIPTS / TOOL, "--connect", f"{reach} NODE={{node}}"]
+        done = cluster.run([*tool, *arguments])
+        return done.returncode, done.stdout, done.stderr
+
+    def drain(reason: str) -> None:
+        command = ("scontrol", "update", "nodename=node2", "state=drain", f"reason={reason}")
+        cluster.ask(*command)
+        cluster.wait_for(lambda: cluster.state("node2") == "drained", "it is not drained")
+
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
     command = ["setpriv", "--reuid=4242", "--clear-groups", sys.executable, "-c"]
     script = 'nohup "$@" > "$0" 2> /dev/null & until test -s "$0"; do sleep 0.1; done; echo $!'
     left = ["sh", "-c", script, tmp_path / "up", *command, f"{code}; time.sleep(600)"]
     number = cluster.run(left, on="node2").stdout.strip()
     alive = ["test", "-d", f"/proc/{number}/fd"]
-    admin.drain("node2", "Kill task failed")
-    status, out, notes = admin.run("--undrain")
-    assert (status, "leftovers" in out) == (1, True), out
+    drain("Kill task failed")
+    status, out, notes = run("--undrain")
+    assert (status, "leftovers" in out) == (1, True), out + notes
     assert re.search(f"node2: {number} of job -, user 4242, state [RS]", notes), notes
-    assert admin.run("--nodes", "node1", "--kill", "--undrain")[:2] == (0, "")
-    admin.drain("node2", "Kill task failed, and a bad disk")
-    assert admin.run("--kill", "--undrain")[:2] == (0, "")
+    notes = 'no node is drained for "Kill task failed"\n'
+    assert run("--nodes", "node1", "--kill", "--undrain") == (0, "", notes)
+    drain("Kill task failed, and a bad disk")
+    assert run("--kill", "--undrain") == (0, "", notes)
     assert cluster.run(alive, on="node2").returncode == 0
-    admin.drain("node2", "Kill task failed")
-    status, out, notes = admin.run("--kill", "--undrain")
+    drain("Kill task failed")
+    status, out, notes = run("--kill", "--undrain")
     assert (status, "undrained" in out) == (0, True), out + notes
     assert cluster.run(alive, on="node2").returncode == 1
-    admin.wait_for("node2", "idle")
+    cluster.wait_for(lambda: cluster.state("node2") == "idle", "it is not resumed")
 
     # The commands are real; they are only started on the login node.
-    monkeypatch.setattr(module, "ask_slurm", lambda *command: cluster.ask(*command))
-    admin.drain("node2", "Kill task failed")
+    monkeypatch.setattr(module, "call_slurm", lambda *command: cluster.ask(*command))
+    drain("Kill task failed")
     (node,) = module.list_nodes(["node2"])
-    admin.drain("node2", "bad disk")
+    drain("bad disk")
     assert module.undrain(node) == "its state or reason changed in the meantime"
     assert cluster.state("node2") == "drained"

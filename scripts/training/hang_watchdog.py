@@ -13,7 +13,7 @@ train.py:41`. An outlier is a rank that is not at the call site of the most rank
 ## What is watched
 
 - `run`: what the command prints, which is passed through, unless `--log` or `--heartbeat` is given
-- `--log`: files of which at least one has to change; `--heartbeat`: files that all have to
+- `--log`: at least one of these files has to change; `--heartbeat`: every one of them has to
 
 At a hang the stacks and the report are saved in `--out`; then follow the actions of `--then`, in
 order. Nothing is killed unless you ask for it, and not if the job has moved again meanwhile.
@@ -48,7 +48,7 @@ import contextlib
 import datetime
 import glob
 import os
-import signal
+import re
 import socket
 import subprocess
 import sys
@@ -61,14 +61,13 @@ from typing import BinaryIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.alerts import Mail, mail_address, mail_server, send_alert
-from kit.cli import Parser, UsageError, duration, positive_int, regex_pattern, start
+from kit.cli import Parser, UsageError, duration, regex_pattern, start
 from kit.procs import (
     PatientThread,
     Process,
     end_processes,
     find_tree,
     identify,
-    is_running,
     list_processes,
     read_words,
     start_wrapped,
@@ -92,6 +91,21 @@ ALIVE_STATES = ("RUNNING", "COMPLETING", "STAGE_OUT")
 DUMP_SECONDS = 60.0
 COMMAND_SECONDS = 120.0
 SLURM_SECONDS = 30.0
+# A rank of the demo: a step, and then a call that does not return.
+DEMO = """\
+import faulthandler, os, signal, threading, time
+
+def load_shard():
+    time.sleep(60)
+
+def wait_for_others():
+    threading.Event().wait(60)
+
+faulthandler.register(signal.SIGUSR1, open(f"stacks.{os.getpid()}", "w"), all_threads=True)
+with open("train.log", "a") as log:
+    print("step 0", file=log)
+load_shard() if os.environ["RANK"] == "2" else wait_for_others()
+"""
 
 
 def find_in_job(job: str) -> list[Process]:
@@ -123,7 +137,7 @@ def find_own_job() -> str | None:
 
 
 def dump_job(job: str, options: argparse.Namespace, notes: list[str]) -> list[Row]:
-    """The stacks of all ranks of a Slurm job, taken on its nodes; what went wrong is noted."""
+    """The stacks of all ranks of a Slurm job, taken on its nodes. Failures become notes."""
     number, state, nodes = read_job(job)
     if state not in ALIVE_STATES:
         notes.append(f"no stacks of job {job}: it is {state or 'unknown: Slurm does not answer'}")
@@ -167,24 +181,20 @@ def look_at_files(patterns: Iterable[str]) -> dict[str, str]:
 
 
 class Silence:
-    """All sources, and when they have been silent for too long. The clock is given for tests."""
+    """All sources, and when they have been silent for too long."""
 
     def __init__(
-        self,
-        options: argparse.Namespace,
-        output: Callable[[], str] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, options: argparse.Namespace, output: Callable[[], str] | None = None
     ) -> None:
         self.timeout: float = options.timeout
         self.first: float = options.first or options.timeout
         self.logs, self.heartbeats = options.log or [], options.heartbeat or []
         self.output = None if self.logs or self.heartbeats else output
-        self.clock = clock
         self.files = PatientThread(max(1.0, min(options.timeout / 4, 10.0)))
         self.seen = {"log": ""} if self.logs else {}
         self.since: dict[str, float] = {}
         self.handled: set[str] = set()
-        self.began = clock()
+        self.began = time.monotonic()
         self.update()
 
     def look(self) -> dict[str, str]:
@@ -200,7 +210,7 @@ class Silence:
 
     def update(self, is_paused: bool = False) -> None:
         """Look at all sources. In a pause no time passes."""
-        now, seen = self.clock(), self.look()
+        now, seen = time.monotonic(), self.look()
         self.began = now if is_paused else self.began
         changed = {name for name in seen if is_paused or seen[name] != self.seen.get(name)}
         self.since = {name: now if name in changed else self.since.get(name, now) for name in seen}
@@ -210,7 +220,7 @@ class Silence:
     def find_hang(self) -> list[str]:
         """The sources that have been silent for too long; none within the grace period, and none
         until the hang before is over: others fall silent soon after the first."""
-        now = self.clock()
+        now = time.monotonic()
         silent = [name for name, since in self.since.items() if now - since >= self.timeout]
         if not silent or self.handled or now - self.began < self.first:
             return []
@@ -230,7 +240,7 @@ class Watchdog:
         self.options = options
         self.report = report
         self.stop = stop
-        self.roots = [process for pid in options.pid if (process := identify(pid))]
+        self.roots: list[Process] = []
         self.job = options.job or find_own_job()
         self.job_state: str | None = None
         self.asked_slurm = -float("inf")
@@ -253,28 +263,24 @@ class Watchdog:
         return [one for one in find_tree([*self.roots, *matching]) if one.pid != os.getpid()]
 
     def take_dumps(self, notes: list[str]) -> list[Row]:
-        """The stacks of all ranks: those here, and for --job those on its nodes; those of the job
-        that this process is part of only where there are none here."""
-        ranks = choose_ranks(self.find_processes())
+        """The stacks of all ranks: of --job, else of those here, else of the job that this process
+        is part of."""
+        ranks = [] if self.options.job else choose_ranks(self.find_processes())
         dumps = take_stacks(ranks, DUMP_SECONDS, self.options.faulthandler_file)
-        if self.job and (self.options.job or not dumps):
+        if self.job and not dumps:
             try:
-                elsewhere = self.files.ask(lambda: dump_job(self.job or "", self.options, notes))
+                dumps = self.files.ask(lambda: dump_job(self.job or "", self.options, notes))
             except (OSError, UsageError) as error:
-                elsewhere = []
                 notes.append(str(error))
-            here = {(dump["host"], dump["pid"]) for dump in dumps}
-            dumps += [dump for dump in elsewhere if (dump["host"], dump["pid"]) not in here]
         return dumps
 
     def respond(self, silence: Silence, names: Sequence[str]) -> None:
         """Take stacks, save and print the report, and do what --then asks for."""
         self.hangs += 1
-        seconds = silence.clock() - max(silence.since[name] for name in names)
+        seconds = time.monotonic() - max(silence.since[name] for name in names)
         notes = [f"nothing new for {seconds:.0f} s: {', '.join(names[:8])}"]
         dumps = self.take_dumps(notes)
         merged = Merged(dumps, self.options.threads, notes)
-        merged.fill(self.report)
         self.summary = merged.summary
         stamp = datetime.datetime.now(datetime.UTC)
         folder = Path(self.options.out).absolute() / f"hang_{stamp:%Y%m%dT%H%M%SZ}_{self.hangs}"
@@ -287,24 +293,25 @@ class Watchdog:
 
         try:
             self.files.ask(save)
-            saved = "" if self.options.demo else f"note: stacks and report: {folder}\n"
+            merged.notes += [] if self.options.demo else [f"stacks and report: {folder}"]
         except OSError as error:
-            saved = f"note: {folder}: {error}; the report is only here\n"
+            merged.notes.append(f"{folder}: {error}; the report is only here")
         # In `run`, stdout belongs to the command.
-        stream = sys.stderr if self.options.task == "run" else sys.stdout
-        print(f"{merged.text()}\n", file=stream, flush=True)
-        print(f"{remarks}{saved}{self.summary}", file=sys.stderr, flush=True)
+        merged.show(self.report, sys.stderr if self.options.task == "run" else sys.stdout)
         is_ended = False
         for kind, argument in self.options.then:
             if not is_ended and silence.has_moved(names):
                 print("note: the job has moved again, so nothing more is done", file=sys.stderr)
                 return
-            problem = self.act(kind, argument, folder, text)
+            try:
+                problem = self.act(kind, argument, folder, text)
+            except (OSError, subprocess.SubprocessError) as error:
+                problem = str(error)
             is_ended = is_ended or kind in ("kill", "scancel")
             print(f"note: {kind}: {problem or 'done'}", file=sys.stderr, flush=True)
 
     def act(self, kind: str, argument: str, folder: Path, text: str) -> str | None:
-        """Do one thing; None, or why it failed."""
+        """Do one thing; None, or why it failed. Raises OSError and SubprocessError."""
         if kind == "mail":
             job = f" of job {self.job}" if self.job else ""
             where = f"host: {socket.gethostname()}\nstacks: {folder}\n\n"
@@ -313,20 +320,13 @@ class Watchdog:
         if kind == "command":
             environ = {"HANG_FOLDER": str(folder), "HANG_SUMMARY": self.summary,
                        "HANG_JOB": self.job or ""}  # fmt: skip
-            try:
-                done = subprocess.run(argument, shell=True, check=False, stdout=sys.stderr,
-                                      env=os.environ | environ,
-                                      timeout=COMMAND_SECONDS)  # fmt: skip
-            except subprocess.TimeoutExpired:
-                return f"not done within {COMMAND_SECONDS:.0f} s"
+            done = subprocess.run(argument, shell=True, check=False, stdout=sys.stderr,
+                                  env=os.environ | environ, timeout=COMMAND_SECONDS)  # fmt: skip
             return f"ended with status {done.returncode}" if done.returncode else None
         if kind == "kill":
             left = end_processes(self.find_processes())
             return f"{len(left)} processes do not end, {left[0].pid} is one" if left else None
-        try:
-            call_slurm("scancel", self.job or "")
-        except OSError as error:
-            return str(error)
+        call_slurm("scancel", self.job or "")
         return None
 
     def look_once(self, silence: Silence) -> None:
@@ -338,7 +338,7 @@ class Watchdog:
     def follow(self) -> int:
         """Watch until the job has ended; the exit status. Raises Stopped."""
         silence = Silence(self.options)
-        while self.job_state != "GONE" and (not self.roots or any(map(is_running, self.roots))):
+        while self.job_state != "GONE" and (self.options.job or self.find_processes()):
             self.look_once(silence)
             self.stop.check()
             time.sleep(self.interval)
@@ -379,42 +379,20 @@ def pass_on(pipe: BinaryIO, target: int, counts: dict[int, int]) -> None:
                 data = data[os.write(target, data) :]
 
 
-def play_rank(number: int, folder: Path) -> int:
-    """One rank of the demonstration: some steps, then a call that does not return."""
-    import faulthandler
-
-    with (folder / f"stacks.{os.getpid()}").open("w") as stacks:
-        faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
-        with (folder / "train.log").open("a") as log:
-            print(f"rank {number} step 0", file=log)
-        load_shard() if number == 2 else wait_for_others()
-    return 0
-
-
-def load_shard() -> None:
-    """Where rank 2 of the demonstration hangs."""
-    time.sleep(60)
-
-
-def wait_for_others() -> None:
-    """Where the other ranks of the demonstration wait."""
-    threading.Event().wait(60)
-
-
 def run_demo(report: Report, stop: Stop) -> int:
-    """Start four ranks of which one hangs, watch them, and check that it is named; the status."""
+    """Start four ranks, watch them, and check that the one that hangs is named; the status."""
     ranks: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory(prefix="hang_") as folder:
         try:
+            (Path(folder) / "demo.py").write_text(DEMO, encoding="utf-8")
             for rank in range(4):
                 environ = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "4"}
                 environ.pop("TORCHELASTIC_RUN_ID", None)
-                words = [sys.executable, str(Path(__file__).resolve()), "rank", str(rank), folder]
-                ranks.append(subprocess.Popen(words, env=environ, start_new_session=True))
+                words = [sys.executable, f"{folder}/demo.py"]
+                ranks.append(subprocess.Popen(words, env=environ, cwd=folder))
             words = f"--demo watch --timeout 1s --then kill --log {folder}/train.log --out {folder}"
             file = f"--faulthandler-file={folder}/stacks.{{pid}}"
-            pids = [str(process.pid) for process in ranks]
-            options = read_options([*words.split(), file, "--pid", *pids])
+            options = read_options([*words.split(), file, "--match", re.escape(folder)])
             Watchdog(options, report, stop).follow()
         finally:
             for process in ranks:
@@ -453,11 +431,10 @@ def build_parser() -> Parser:
     for name, text in helps.items():
         task = tasks.add_parser(name, help=text)
         add = task.add_argument
-        task.set_defaults(pid=[], match=None, job=None, command=[], then=[], timeout=600.0)
+        task.set_defaults(match=None, job=None, command=[], then=[], timeout=600.0)
         if name in ("watch", "dump"):
-            add("--pid", type=positive_int, nargs="+", help="all ranks below these processes")
             add("--match", type=regex_pattern, metavar="REGEX",
-                help="your Python processes with such a command line")
+                help="your Python processes with such a command line, and what they started")
         if name != "merge":
             add("--job", metavar="ID", help="all ranks of this Slurm job")
             add("--faulthandler-file", metavar="PATH",
@@ -499,16 +476,15 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
         raise UsageError("name the command: hang_watchdog.py run --timeout 10m -- python train.py")
     if task == "watch" and not options.log and not options.heartbeat:
         raise UsageError("name what to watch: --log or --heartbeat")
-    if task != "run" and not (options.pid or options.match or options.job):
-        raise UsageError("name the ranks: --pid, --match or --job")
-    for pid in options.pid:
-        if identify(pid) is None:
-            raise UsageError(f"--pid: there is no process {pid}")
+    if task != "run" and not (options.match or options.job):
+        raise UsageError("name the ranks: --match or --job")
+    if task == "watch" and options.match and not find_matching(options.match):
+        raise UsageError("--match: none of your Python processes has such a command line")
     kinds = [kind for kind, _ in options.then]
     if "scancel" in kinds and not (options.job or find_own_job()):
         raise UsageError("--then scancel needs --job")
-    if task == "watch" and "kill" in kinds and not (options.pid or options.match):
-        raise UsageError("--then kill needs --pid or --match; for a job use --then scancel")
+    if task == "watch" and "kill" in kinds and not options.match:
+        raise UsageError("--then kill needs --match; for a job use --then scancel")
     if options.job:
         read_job(options.job)
     if not find_py_spy() and not options.faulthandler_file:
@@ -527,19 +503,13 @@ def show_dumps(options: argparse.Namespace, report: Report, stop: Stop) -> int:
         save_dumps(dumps, Path(options.out))
         notes.append(f"{len(dumps)} dumps are in {options.out}")
     merged = Merged(dumps, options.threads, notes)
-    merged.fill(report)
-    print(merged.text(), flush=True)
-    for note in merged.notes:
-        print(f"note: {note}", file=sys.stderr)
-    print(merged.summary, file=sys.stderr)
+    merged.show(report, sys.stdout)
     return int(not merged.has_stacks)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["rank"]:
-        return play_rank(int(arguments[1]), Path(arguments[2]))
     options = read_options(arguments)
     task = options.task
     if task == "node":
@@ -549,7 +519,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if task is None and not options.demo:
         raise UsageError("name a task: run, watch, dump or merge (or --demo)")
-    report = Report("hang_watchdog", __version__, 1, {"count": "1"}, options.json)
+    report = Report("hang_watchdog", __version__, 1, options.json)
     stop = Stop()
     status = 1
     try:

@@ -20,7 +20,7 @@ the host, data loading and kernel launches get faster, kernels do not.
 
 Ranks without GPUs are spread over the NUMA nodes; `--node-map` names the nodes instead. The tool
 sets the CPU affinity, after which the kernel takes memory of the same NUMA node first, and
-OMP_NUM_THREADS if it is not set. torchrun sets it to 1; `--omp-threads auto` replaces that.
+OMP_NUM_THREADS if it is not set (torchrun sets it to 1, unless you set it before).
 
 ## How to run
 
@@ -50,31 +50,27 @@ import os
 import re
 import sys
 from argparse import REMAINDER, ArgumentTypeError, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.binding import (
     Binding,
     Gpu,
-    Near,
     apply_binding,
     become,
     choose_visible,
     find_gpus,
-    find_near,
     plan_bindings,
     verify_binding,
 )
 from kit.cli import Parser, UsageError, positive_int, start
+from kit.launchers import find_task
 from kit.report import Report, Row, format_table
-from kit.slurm import read_task
 from kit.topology import (
     Cpus,
-    Topology,
     format_cpus,
     read_affinity,
-    read_cpu_quota,
     read_topology,
 )
 
@@ -88,22 +84,13 @@ COUNTS = ("local_rank", "device", "numa_node", "cpu_count", "core_count", "ranks
           "omp_threads")  # fmt: skip
 SHOWN = ("local_rank", "device", "pci_address", "numa_node", "cpus", "core_count", "omp_threads",
          "source", "verified", "verdict")  # fmt: skip
-LAUNCHERS = (
-    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    ("PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
-)
 
 
 def read_local_place(environ: Mapping[str, str]) -> tuple[int, int | None]:
-    """Local rank and number of local ranks (None: unknown), as the launcher says; rank 0 of 1
-    without a launcher."""
-    for rank, size in LAUNCHERS:
-        if environ.get(rank):
-            return int(environ[rank]), int(environ[size]) if environ.get(size) else None
-    task = read_task(environ)
-    return (task.local_rank, task.local_size) if task else (0, 1)
+    """Local rank and number of local ranks (None: unknown); rank 0 of 1 without a launcher."""
+    if task := find_task(environ):
+        return task.local_rank, task.local_size
+    return int(environ.get("LOCAL_RANK", 0)), None if "LOCAL_RANK" in environ else 1
 
 
 def plan(
@@ -111,15 +98,22 @@ def plan(
 ) -> tuple[list[Binding], list[str]]:
     """What each of so many local ranks is bound to, and notes about it."""
     topology = read_topology(root)
-    gpus = [] if options.node_map else find_gpus(root)
+    gpus = find_gpus(root)
     visible = choose_visible(gpus, os.environ)
-    nears = [choose_near(topology, visible, rank, ranks, options) for rank in range(ranks)]
+    if options.node_map:
+        nodes = options.node_map
+        if unknown := set(nodes) - {node.number for node in topology.nodes}:
+            raise UsageError(f"--node-map: no NUMA node {min(unknown)}")
+        if len(nodes) < ranks:
+            given = len(nodes)
+            raise UsageError(f"--node-map has {given} entries, and none for local rank {given}")
+        gpus = visible = [Gpu(n, "", "", "", node, "given node") for n, node in enumerate(nodes)]
     bindings = plan_bindings(
         topology,
-        nears,
+        visible,
+        ranks,
         read_affinity(topology)[0] if allowed is None else allowed,
         exclusive=options.mode == "exclusive",
-        quota=read_cpu_quota(root),
     )
     notes = []
     verdicts = {binding.verdict for binding in bindings}
@@ -133,21 +127,6 @@ def plan(
     if gpus and not visible:
         notes.append("none of the GPUs is visible (or only MIG devices): spread over NUMA nodes")
     return bindings, notes
-
-
-def choose_near(
-    topology: Topology, visible: Sequence[Gpu], rank: int, ranks: int, options: Namespace
-) -> Near:
-    """The CPUs that a local rank should run on: of the given node, or next to its GPU."""
-    if not options.node_map:
-        return find_near(topology, visible, rank, ranks)
-    if rank >= len(options.node_map):
-        given = len(options.node_map)
-        raise UsageError(f"--node-map has {given} entries, and none for local rank {rank}")
-    by_number = {node.number: node.cpus for node in topology.nodes}
-    if options.node_map[rank] not in by_number:
-        raise UsageError(f"--node-map: no NUMA node {options.node_map[rank]}")
-    return Near(None, by_number[options.node_map[rank]], "given node")
 
 
 def bind(
@@ -180,7 +159,7 @@ def bind_rank(rank: int, size: int | None, options: Namespace) -> Binding:
 
 def show(options: Namespace) -> int:
     """Print the plan for all local ranks; the exit status."""
-    report = Report("numa_bind", __version__, 1, dict.fromkeys(COUNTS, "1"), options.json)
+    report = Report("numa_bind", __version__, 1, options.json)
     ranks = options.ranks or read_local_place(os.environ)[1] or 1
     if not options.ranks and ranks == 1:
         ranks = len(options.node_map or choose_visible(find_gpus(), os.environ)) or 2
@@ -206,7 +185,7 @@ def make_row(binding: Binding, verified: bool | None) -> Row:
     return {
         "local_rank": binding.local_rank,
         "device": gpu and gpu.number,
-        "pci_address": gpu and gpu.address,
+        "pci_address": (gpu and gpu.address) or None,
         "numa_node": binding.nodes[0] if len(binding.nodes) == 1 else None,
         "cpus": format_cpus(binding.cpus),
         "cpu_count": len(binding.cpus),
@@ -226,11 +205,6 @@ def node_map(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
-def omp_threads(text: str) -> int:
-    """`auto` (0), or a number."""
-    return 0 if text == "auto" else positive_int(text)
-
-
 def build_parser() -> Parser:
     """The command line."""
     usage = "numa_bind.py [options] [--] PROGRAM [ARGUMENT ...] | numa_bind.py --show"
@@ -240,8 +214,6 @@ def build_parser() -> Parser:
     # fmt: off
     add("--mode", choices=("node", "exclusive"), default="node",
         help="share the CPUs of the NUMA node, or split them (default: node)")
-    add("--omp-threads", type=omp_threads, metavar="N",
-        help="OMP_NUM_THREADS: auto or a number (default: auto where it is not set)")
     add("--node-map", type=node_map, metavar="N,N", help="NUMA node of each local rank")
     add("--show", action="store_true", help="print the plan for all local ranks, start nothing")
     add("--verify", action="store_true", help="with --show: check it with a process per rank")
@@ -265,8 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("--verify and --json need --show")
     rank, size = read_local_place(os.environ)
     binding = bind_rank(rank, options.ranks or size, options)
-    if options.omp_threads is not None or "OMP_NUM_THREADS" not in os.environ:
-        os.environ["OMP_NUM_THREADS"] = str(options.omp_threads or binding.omp_threads)
+    os.environ.setdefault("OMP_NUM_THREADS", str(binding.omp_threads))
     return become(program)
 
 

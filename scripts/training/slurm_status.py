@@ -43,6 +43,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import json
+import os
 import re
 import sys
 import time
@@ -59,7 +60,6 @@ from kit.slurm import call_slurm
 
 __version__ = "0.2.0"
 PROFILES = {"demo": ["--demo"], "full": ["--name", ".*", "--user", ".*"]}
-UNITS = {"running": "1", "pending": "1", "start_seconds": "s", "end_seconds": "s"}
 RUNNING = {"RUNNING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "RESIZING", "STOPPED", "SUSPENDED"}
 HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue",
         "job requeued in held state", "launch failed requeued held"}  # fmt: skip
@@ -186,6 +186,7 @@ def judge_all(watches: Mapping[str, Patterns], *, demo: bool) -> list[tuple[Row,
     now = DEMO_TIME if demo else time.time()
     try:
         form = f"--format={'|'.join(SQUEUE.values())}"
+        os.environ["SLURM_TIME_FORMAT"] = "%s"  # times in seconds since 1970
         asked = ("squeue", "--noheader", "--states=all", form)  # also those that have just ended
         jobs = read_jobs(DEMO_QUEUE if demo else call_slurm(*asked), SQUEUE)
         found = [judge_watch(*watch, jobs, now) for watch in watches.items()]
@@ -270,7 +271,7 @@ def main(arguments: list[str] | None = None) -> int:
         watches = {name.pattern: make_patterns({"name": name, **who}) for name in options.name}
     if options.test_alerts:
         return send_test(notifier.channels, "slurm_status")
-    report = Report("slurm_status", __version__, 1, UNITS, options.json)
+    report = Report("slurm_status", __version__, 1, options.json)
     notifier.load()
     found = judge_all(watches, demo=options.demo)
     report.rows = [row for row, _ in found]

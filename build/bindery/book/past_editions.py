@@ -22,6 +22,7 @@ MOST_COMMITS = 1000
 """Commits that are told, the newest first."""
 _HEADING = re.compile(r"^## +\[?v?(?P<name>[^\]\s]+)\]?.*$", re.MULTILINE)
 _UNRELEASED = "unreleased"
+_WORD = re.compile(r"(?<!\S)\S*?[^\W_]\S*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def _compare(hunks: Sequence[Hunk], read: Callable[[str], Iterable[str]]) -> tup
 
 
 def _list_words(line: str) -> Iterable[str]:
-    return (word for word in line.split() if any(map(str.isalnum, word)))
+    return _WORD.findall(line)
 
 
 def _list_rows(line: str) -> Iterable[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CLASSES: Mapping[str, str] = {
     MEASURED: "a tool of this book ran, and its record is kept",
-    DERIVED: "worked out from other numbers; the formula is kept",
+    DERIVED: "worked out from other numbers; the formula or the calculator's record is kept",
     "vendor": "a data sheet or a page of the vendor",
     "reported": "someone else measured and published it",
     "assumed": "chosen for the sake of an example",

@@ -34,6 +34,8 @@ class Evidence:
     none that can be read."""
     newest: frozenset[str] = frozenset()
     """Records that no later whole one of the same kind follows (see `stale_records`)."""
+    computed: frozenset[str] = frozenset()
+    """The tools whose results are the same on every machine: they compute, and measure nothing."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """What tools print, word by word, under `<tool>/<text>`."""
     findings: tuple[Finding, ...] = ()

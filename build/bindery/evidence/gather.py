@@ -59,7 +59,8 @@ def gather_evidence(
     newest = find_newest(records)
     database = EvidenceDatabase(tool.name for tool in config.tools)
     try:
-        sources = _fill_database(database, data, records, stale, newest)
+        computed = frozenset(tool.name for tool in config.tools if tool.output == "exact")
+        sources = _fill_database(database, data, records, stale, newest, computed)
         database.lock()
         views, tables, broken = _query_views(
             tree, config.views, database, faulty, records, findings
@@ -83,6 +84,7 @@ def gather_evidence(
         stale=stale,
         methods=methods,
         newest=newest,
+        computed=computed,
         texts=_load_texts(tree),
         findings=tuple(findings),
         broken=frozenset(broken),
@@ -131,6 +133,7 @@ def _fill_database(
     records: Mapping[str, Record],
     stale: Mapping[str, Staleness],
     newest: frozenset[str],
+    computed: frozenset[str],
 ) -> Sources:
     from bindery.evidence.provenance import Sources
 
@@ -151,7 +154,7 @@ def _fill_database(
             for owner, row in zip(owners[tool], tool_rows, strict=True)
         )
         database.add_table(tool, ["record", *keys], cells)
-    return Sources(owners, data, _list_units(data, records))
+    return Sources(owners, data, _list_units(data, records), computed)
 
 
 def _list_units(

@@ -74,6 +74,8 @@ class Sources:
     data: Mapping[str, DataTable]
     units: Mapping[tuple[str, str], str]
     """The unit of each column of numbers, by table and column; none where it is not known."""
+    computed: frozenset[str]
+    """The tools whose results are the same on every machine: they compute, and measure nothing."""
 
     def find_records(self, table: str, row: str) -> Iterable[str]:
         """The record of a row; all of them for the row `*`."""
@@ -159,6 +161,7 @@ def _judge_units(
 
 
 def _describe(kind: str, formula: str, origins: str, sources: Sources) -> Provenance:
+    classes: set[str] = set()
     records: dict[str, None] = {}
     results: dict[str, None] = {}
     figures: dict[tuple[str, int, Citation], Figure] = {}
@@ -168,6 +171,8 @@ def _describe(kind: str, formula: str, origins: str, sources: Sources) -> Proven
         if table in sources.records:
             found = dict.fromkeys(sources.find_records(table, row))
             records.update(found)
+            if found:
+                classes.add(DERIVED if table in sources.computed else MEASURED)
             results |= {name: None for name in found if name.startswith(f"{table}/")}
             continue
         data = sources.data[table]
@@ -179,13 +184,12 @@ def _describe(kind: str, formula: str, origins: str, sources: Sources) -> Proven
             figures[table, entry.line, citation] = figure
             if column in entry.formulas:
                 own_formulas.append(f"{column} = {entry.formulas[column]}")
-    classes = {figure.citation.number_class for figure in figures.values()}
-    classes |= {MEASURED} if records else set()
+    classes |= {figure.citation.number_class for figure in figures.values()}
     shown_as_found = kind == "copy"
     if shown_as_found and not formula and len(own_formulas) == 1:
         formula = own_formulas[0]
     number_class = classes.pop() if shown_as_found and len(classes) == 1 else DERIVED
-    if shown_as_found and number_class != DERIVED:
+    if shown_as_found and (number_class != DERIVED or not own_formulas):
         formula = ""  # a number in another unit is the same number
     return Provenance(
         number_class, formula, tuple(records), tuple(figures.values()), tuple(results)

@@ -13,16 +13,17 @@ from bindery.core.model import Chapter, ToFile
 
 _SAFE_IN_PATH = "/~!$&'()*+,;=:@"
 _SAFE_IN_FRAGMENT = _SAFE_IN_PATH + "?%"
+_ASCII = re.compile(r"[\x00-\x7f]+")
 _SPACE = re.compile(r"\s")
 
 
 def quote_path(path: str) -> str:
     """A path as a URL holds it; letters of all scripts stay as they are."""
-    return "".join(c if ord(c) > 127 else quote(c, safe=_SAFE_IN_PATH) for c in path)
+    return _ASCII.sub(lambda run: quote(run[0], safe=_SAFE_IN_PATH), path)
 
 
 def quote_fragment(slug: str) -> str:
-    return "".join(c if ord(c) > 127 else quote(c, safe=_SAFE_IN_FRAGMENT) for c in slug)
+    return _ASCII.sub(lambda run: quote(run[0], safe=_SAFE_IN_FRAGMENT), slug)
 
 
 def find_page(path: str, folder: str) -> str:

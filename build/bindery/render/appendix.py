@@ -1,4 +1,4 @@
-"""The appendix "How these numbers were made": every record that a book quotes, every file of
+"""The appendix "Records and sources": every record that a book quotes, every file of
 published figures, and what is known of its links to the web.
 
 It is a chapter like any other, written here as Markdown instead of by an author, so that outlines,
@@ -36,7 +36,7 @@ from bindery.web.answers import Answer, Verdict
 if TYPE_CHECKING:
     from bindery.evidence.records import Machine, Record
 
-TITLE = "How these numbers were made"
+TITLE = "Records and sources"
 WEB_TITLE = "Links to the web"
 """Of the section, and of the whole appendix where no numbers are quoted."""
 PART = "Appendix"
@@ -165,7 +165,8 @@ class _AppendixWriter:
         machines: dict[str, str] = {}
         for record in records.values():
             machines.setdefault(_tell_machine(record.machine), f"M{len(machines) + 1}")
-        yield from (_RECORDS, "")
+        whole = len(self.evidence.records)
+        yield from (f"The book quotes {len(records)} of its {whole} recorded runs. {_RECORDS}", "")
         yield from (f"- **{label}**: {escape_words(told)}." for told, label in machines.items())
         yield from (
             "",

@@ -91,6 +91,8 @@ class _Note:
     formulas: dict[tuple[str, str], str] = field(default_factory=dict)
     """The letter of each formula, by the column that it gives and itself."""
     classes: set[str] = field(default_factory=set)
+    is_derived: bool = False
+    """Whether some of its numbers follow from the origins by a formula."""
     lines: dict[Citation, dict[str, list[int]]] = field(default_factory=dict)
     """The lines of data files on which the published figures of a citation are."""
 
@@ -102,6 +104,7 @@ class _Note:
             files = self.lines.setdefault(figure.citation, {})
             files.setdefault(figure.path, []).append(figure.line)
         self.classes.add(number.number_class)
+        self.is_derived |= number.number_class == DERIVED and bool(number.formula)
         letter = ""
         if number.formula and not _SQL.search(number.formula):
             # A formula of the data names its own column.
@@ -262,14 +265,16 @@ class _NoteWriter:
                 cited.setdefault(key, []).append((origin, labels[number]))
         parts = [f"{said}: {', '.join(links)}" for said, links in runs.items()]
         parts += (self._cite(note, entries) for _, entries in sorted(cited.items()))
-        if DERIVED in note.classes:
+        if note.is_derived:
             parts.append("the rest is derived from these")
         return f'<div class="origins">\n<p><b>Sources:</b> {"; ".join(parts)}.</p>\n</div>\n'
 
     def _describe_run(self, name: str) -> str:
         record = self.evidence.records[name]
-        where = escape_text(record.machine.hardware)
-        said = f"measured with {escape_text(record.tool)} on {where}, {record.started.date()}"
+        tool, where = escape_text(record.tool), escape_text(record.machine.hardware)
+        is_computed = record.tool in self.evidence.computed
+        said = f"computed with {tool}" if is_computed else f"measured with {tool} on {where}"
+        said += f", {record.started.date()}"
         if not record.complete:
             said += ", partial"
         if record.ended == "failed":
@@ -338,13 +343,14 @@ class _NoteWriter:
 
     def _describe_record(self, name: str) -> str:
         record = self.evidence.records[name]
-        size = ""
+        is_computed, size = record.tool in self.evidence.computed, ""
+        verb = "Computed" if is_computed else "Measured"
         if record.ranks > 1 or record.nodes > 1:
             size = f", {count_noun(record.nodes, 'node')} with {count_noun(record.ranks, 'rank')}"
         said = [
-            f"Measured with <b>{escape_text(record.tool)}</b> {escape_text(record.version)}",
+            f"{verb} with <b>{escape_text(record.tool)}</b> {escape_text(record.version)}",
             f"method {record.method}",
-            f"on {escape_text(record.machine.hardware)}{size}",
+            *([] if is_computed else [f"on {escape_text(record.machine.hardware)}{size}"]),
             str(record.started.date()),
         ]
         if not record.complete:

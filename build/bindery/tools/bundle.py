@@ -10,6 +10,7 @@ import ast
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from bindery.tools.tool_source import read_constants
@@ -119,6 +120,7 @@ def _collect(part: _Part, folder: str, read: Read, parts: dict[str, _Part]) -> N
             parts[name] = module
 
 
+@cache  # many tools use the same modules
 def _cut(path: str, source: str) -> _Part:
     tree = ast.parse(source)
     lines = source.split("\n")

@@ -107,6 +107,31 @@ def test_a_page_is_named_once() -> None:
     )
 
 
+def test_a_long_entry_names_the_chapters() -> None:
+    """More than five pages are listed by chapter, below the page of the explanation."""
+    places = {"a": False, "b": False, "c": False, "d": False, "e": False, "main": True}
+    names = ("Network", "Network", "CPU", "CPU", "A & B", "Glossary")
+    titles = dict(zip(places, names, strict=True))
+    numbers = {place: number for number, place in enumerate(places, 10)}
+    subject = Subject("NCCL", places=places, chapters=titles)
+    tree = etree.fromstring(f"<div>{write_index([subject], numbers)}</div>")
+    lines = ["".join(element.itertext()) for element in tree]
+    assert lines == ["N", "NCCL 15", "Network 10, 11", "CPU 12, 13", "A & B 14"]
+    del numbers["a"]
+    assert "subentry" not in write_index([subject], numbers)
+
+
+def test_places_know_their_chapters() -> None:
+    """By the title of the chapter, without what is not its text."""
+    chapters = "".join(
+        f'<section class="chapter"><h1>On<sup>1</sup> {n}</h1>{TWICE}<pre>feel</pre></section>'
+        for n in (1, 2)
+    )
+    subjects = collect_index(etree.fromstring(f"<body>{chapters}</body>"), ("feel",), "")
+    found = next(subject for subject in subjects if subject.name == "feel")
+    assert list(found.chapters.values()) == ["On 1", "On 2"]
+
+
 SCRIPT = f"""
 from bindery.render.pdf.book_index import collect_index
 from lxml import etree

@@ -216,6 +216,7 @@ LONG = "\n\n".join(
         *["Words. " * 90] * 30,
         '<img src="square.png" alt="a" width="96">',
         '<p align="center"><img src="square.png" alt="b" width="50%"> beside</p>',
+        "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 90,
         *(f"## Part {n}\n\nSet {VARIABLES}.\n\n{'Words. ' * 900}" for n in (1, 2)),
         "",
     ]
@@ -468,20 +469,39 @@ def test_the_index_names_the_pages(long: LaidOut) -> None:
         assert outline.root[-1].title == "Index"
 
 
+def _read_margin(page: Any, name: str) -> list[str]:
+    """The texts in the boxes of a margin that have something to show."""
+    boxes = (b for b in _walk(page._page_box) if getattr(b, "at_keyword", "").startswith(name))
+    texts = ("".join(text.text for text in _list_texts(box)) for box in boxes)
+    return [text for text in texts if text]
+
+
 def test_heads_of_pages_say_part_and_chapter(long: LaidOut) -> None:
     """Left pages say part and chapter, right pages section and chapter: where a chapter begins
     below the end of another one, those with which the page begins."""
     document = long.document
     start = next(n for n, page in enumerate(document.pages) if "three--three" in page.anchors)
-    heads = []
-    for page in document.pages[start : start + 3]:
-        boxes = (
-            b for b in _walk(page._page_box) if getattr(b, "at_keyword", "").startswith("@top")
-        )
-        texts = ("".join(text.text for text in _list_texts(box)) for box in boxes)
-        heads.append([text for text in texts if text])
+    heads = [_read_margin(page, "@top") for page in document.pages[start : start + 3]]
     assert "Two" in heads[0]
     assert sorted(heads[1:]) == [["Same", "Three"], ["Second part", "Three"]]
+
+
+def test_a_page_that_begins_with_a_chapter_names_it(small: LaidOut) -> None:
+    """Its head does not name the chapter of the page before."""
+    page = next(page for page in small.document.pages if "preface--preface" in page.anchors)
+    assert _read_margin(page, "@top-right") == ["Preface"]
+
+
+def test_a_page_that_begins_inside_a_table_says_so(long: LaidOut) -> None:
+    """In its margin, so that the tags have nothing of it; no other page does."""
+    pages = long.document.pages
+    rows = [sum(box.element_tag == "td" for box in _walk(page._page_box)) for page in pages]
+    labels = [_read_margin(page, "@left-top") for page in pages]
+    first = next(n for n, page in enumerate(pages) if "three--table.1" in page.anchors)
+    last = next(n for n in range(first, len(pages)) if not rows[n]) - 1
+    assert last > first
+    assert [n for n, label in enumerate(labels) if label] == [*range(first + 1, last + 1)]
+    assert labels[last] == ["Table 2.1, continued"]
 
 
 def test_every_kind_of_link_is_in_the_pdf(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
+import pytest
 from bindery.render.pdf.dressing import dress
+from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
+from bindery.render.text.paper import PAPERS
 from lxml import etree
 from pdf_tags import count_empty_boxes, find_strange_fonts
 from validators import read_words
@@ -24,6 +28,40 @@ def test_a_note_below_a_table_is_marked() -> None:
     dress(root, {})
     notes = root.findall("p[@class='table-note']")
     assert ["".join(note.itertext()) for note in notes] == ["One", "Two"]
+
+
+def test_headings_turn_with_their_table() -> None:
+    """So does the paragraph that leads to it, and the beginning of a chapter if it is short: the
+    page before would be almost empty."""
+    words = f"<p>{'Words. ' * 400}</p>"
+    short, long = (
+        etree.fromstring(
+            f'<body><section class="chapter"><h1>Title</h1>{text}<h2>A</h2><h3>B</h3><p>See:</p>'
+            f'<table class="turned">{"<tr/>" * 9}</table><p>After</p>{words}</section></body>'
+        )
+        for text in ("<p>Short.</p>", words)
+    )
+    for root, turned in ((short, ["h1", "p", "h2", "h3", "p"]), (long, ["h2", "h3", "p"])):
+        dress(root, {})
+        assert [e.tag for e in root.findall(".//*[@data-page='turned']")] == turned
+        assert [e.text for e in root.findall(".//*[@data-page='upright']")] == ["After"]
+        assert len(root.findall(".//tr[@data-end]")) == 6
+        assert (root.find("section[@data-begins]") is not None) is (root is short)
+
+
+@pytest.mark.parametrize("count", [41, 43, 45])
+def test_the_last_page_of_a_part_is_not_almost_empty(count: int) -> None:
+    """What comes last is kept together, so that no page has a few lines alone."""
+    items = "".join(f"<li>Item {number}.</li>" for number in range(count))
+    page = f'<html><body><section class="chapter"><ul>{items}</ul></section></body></html>'
+    tree = etree.fromstring(page)
+    dress(tree, {})
+    setter = Typesetter(PAPERS["a4"], ClosedFetcher((find_package_folder(),)))
+    document = setter.lay_out(ElementTree.fromstring(etree.tostring(tree)))
+    boxes = list(document.pages[-1]._page_box.descendants())
+    lines = [b for b in boxes if type(b).__name__ == "LineBox" and b.element_tag == "li"]
+    assert len(document.pages) == 2
+    assert len(lines) >= 12
 
 
 def build(root: Path, run_bindery: Runner) -> Path:

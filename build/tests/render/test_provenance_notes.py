@@ -118,6 +118,19 @@ def test_a_number_names_its_origins(
     assert cell.xpath("ancestor::table")[0].xpath(".//sup | .//*[@class='origin']") == []
 
 
+def test_a_result_that_is_the_same_everywhere_is_derived(
+    fill_book: Filler, open_page: Callable[..., Any]
+) -> None:
+    """A tool whose output is exact has measured nothing, on no machine."""
+    config = FILES["chapters.yaml"].replace("timer.py", "timer.py\n    output: exact")
+    article = open_page("index.html", fill_book({"chapters.yaml": config}))
+    cell = find_cells(article)["0.50"]
+    assert cell.get("data-number") == "derived"
+    assert read_notes(article, cell)[0].startswith(
+        "Computed with timer 0.1.0, method 1, 2026-11-20, 1 caveat, record R1."
+    )
+
+
 def test_a_number_in_a_sentence_has_a_note(open_page: Callable[..., Any]) -> None:
     """The element of a value names its note; inside a link too."""
     article = open_page("index.html")
@@ -149,7 +162,7 @@ def test_a_run_that_found_a_problem_says_so(
     (note,) = read_notes(article, find_cells(article)["0.50"])
     assert "the tool ended with status 1: it had found a problem" in note
     assert "partial" not in note
-    appendix = open_page("how-these-numbers-were-made/index.html", root)
+    appendix = open_page("records-and-sources/index.html", root)
     assert "2026-11-20, failed with status 1" in appendix.text_content()
 
 
@@ -202,7 +215,7 @@ def test_a_book_without_evidence_is_left_alone(make_book: BookMaker, run_bindery
 def test_the_appendix_lists_every_record_and_data_file(open_page: Callable[..., Any]) -> None:
     """Each machine once, each record with its method and places, each file of published figures
     with its classes."""
-    article = open_page("how-these-numbers-were-made/index.html")
+    article = open_page("records-and-sources/index.html")
     said = [" ".join(item.text_content().split()) for item in article.iter("li")]
     assert f"M1: {MODEL}, 1 socket, 2 cores, 8 GiB of memory." in said
     records, published = (
@@ -259,7 +272,7 @@ def test_an_epub_has_the_notes_below_its_tables(fill_book: Filler, run_bindery: 
         "vendor, unconfirmed (2026-11): example.org [2]; "
         "reported, unconfirmed (2026-11): example.com [3]."
     ) in text
-    assert 'href="ch003.xhtml#how-these-numbers-were-made--r2"' in pages[1]
+    assert 'href="ch003.xhtml#records-and-sources--r2"' in pages[1]
     assert '<span class="origin">[<a href="#chips--origins.1.4">4</a>]</span>' in pages[1]
     assert "<details" not in pages[1]
     assert "data-number" not in pages[1]

@@ -40,6 +40,14 @@ def test_a_wide_table_gets_smaller_type_and_then_turns() -> None:
     assert sizes == ["normal", "small", "turned", "turned"]
 
 
+@pytest.mark.parametrize(("words", "size"), [(3, "small"), (30, "turned")])
+def test_a_page_is_turned_for_prose_only(words: int, size: str) -> None:
+    """Many columns of short cells get small type and cells of a few lines; a cell of many lines
+    turns the page."""
+    row = [*["BF16 TFLOPS"] * 6, "word " * words]
+    assert layout_table([row], ROOMS).size == size
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -47,7 +47,7 @@ SIX_PAGES = {
     "the front page": "index.html",
     "the largest chapter": "",
     "the glossary": "resources/glossary/index.html",
-    "where numbers come from": "how-these-numbers-were-made/index.html",
+    "where numbers come from": "records-and-sources/index.html",
     "a calculator": "tools/calculators/memory.html",
     "a tool": "tools/mamf_finder/index.html",
 }

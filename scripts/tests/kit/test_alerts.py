@@ -63,36 +63,31 @@ def serve_mail() -> Iterator[Callable[..., tuple[MailBox, tuple[str, int]]]]:
         controller.stop()
 
 
-class Hook(BaseHTTPRequestHandler):
-    """A webhook that answers as told, one answer per request, 200 at the end."""
-
-    posts: list[Any]
-    answers: list[int]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        status = type(self).answers.pop(0) if type(self).answers else 200
-        if status == 200:
-            type(self).posts.append(body)
-        self.send_response(status)
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[type[Hook], str]]:
-    """A real web server and the address of its webhook."""
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[int], list[Any], str]]:
+    """A real web server: its answers, one per request and 200 at the end, what it was sent, and
+    its address."""
     monkeypatch.setenv("no_proxy", "*")
-    handler = type("OneHook", (Hook,), {"posts": [], "answers": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield handler, f"http://127.0.0.1:{server.server_port}/secret-token"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    answers: list[int] = []
+    posts: list[Any] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status = answers.pop(0) if answers else 200
+            posts.extend([body] if status == 200 else [])
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield answers, posts, f"http://127.0.0.1:{server.server_port}/secret-token"
+        server.shutdown()
+        thread.join()
 
 
 def test_a_mail_arrives_at_the_second_try(serve_mail: Callable[..., Any]) -> None:
@@ -139,20 +134,20 @@ def test_mail_with_starttls_and_login(
     assert [mail["X-Encrypted"] for mail in box.mails] == ["True"]
 
 
-def test_a_webhook_gets_the_text(hook: tuple[type[Hook], str]) -> None:
+def test_a_webhook_gets_the_text(hook: tuple[list[int], list[Any], str]) -> None:
     """As JSON, under the key that it wants, at the third try."""
-    handler, url = hook
-    handler.answers = [500, 502]
+    answers, posts, url = hook
+    answers += [500, 502]
     assert alerts.send_alert(alerts.Webhook(url, "content"), *ALERT) is None
-    assert handler.posts == [{"content": "disk\nfull\n99 % of\nall"}]
+    assert posts == [{"content": "disk\nfull\n99 % of\nall"}]
 
 
 def test_a_failing_webhook_keeps_its_secret(
-    hook: tuple[type[Hook], str], capsys: pytest.CaptureFixture[str]
+    hook: tuple[list[int], list[Any], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever went wrong; a test alert goes to every channel, and names the one that failed."""
-    handler, url = hook
-    handler.answers = [404] * 3
+    answers, _, url = hook
+    answers += [404] * 3
     elsewhere = alerts.Webhook("http://127.0.0.1:9/secret-token")
     assert alerts.send_test([alerts.Stdout(), alerts.Webhook(url), elsewhere], "x") == 1
     shown = capsys.readouterr()
@@ -160,28 +155,6 @@ def test_a_failing_webhook_keeps_its_secret(
     assert "webhook: not sent in 3 tries: it answered 404 Not Found" in shown.err
     assert "no connection" in shown.err
     assert "secret-token" not in shown.out + shown.err
-
-
-def read(tmp_path: Path, **values: Any) -> list[alerts.Channel]:
-    top = Settings(tmp_path / "x.toml", values)
-    channels = alerts.read_channels(top)
-    top.close()
-    return channels
-
-
-def test_channels_of_a_file(tmp_path: Path) -> None:
-    """All that a file can say, and stdout where it says nothing."""
-    for name, text in (("login", "dog\nwoof\n"), ("url", "https://x.org/y\n")):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o600)
-    mail = {"to": ["a@x.org"], "from": "b@x.org", "server": "m:587", "security": "starttls",
-            "login_file": "login"}  # fmt: skip
-    assert read(tmp_path) == [alerts.Stdout()]
-    assert read(tmp_path, mail=mail, webhook={"url_file": "url", "text_key": "t"}) == [
-        alerts.Mail(["a@x.org"], ("m", 587), "starttls", ["dog", "woof"], "b@x.org"),
-        alerts.Webhook("https://x.org/y", "t"),
-    ]
-    assert alerts.Stdout() in read(tmp_path, mail={"to": ["a@x.org"]}, stdout=True)
 
 
 @pytest.mark.parametrize(
@@ -199,4 +172,4 @@ def test_mistakes_are_named(tmp_path: Path, values: dict[str, Any], message: str
     (tmp_path / "login").write_text("dog\nwoof\n")
     (tmp_path / "login").chmod(0o600)
     with pytest.raises(UsageError, match=message):
-        read(tmp_path, **values)
+        alerts.read_channels(Settings(tmp_path / "x.toml", values))

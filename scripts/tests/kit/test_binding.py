@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import binding
@@ -21,34 +20,32 @@ def make_dgx() -> Topology:
 
 def make_gpus(nodes: Sequence[int | None]) -> list[binding.Gpu]:
     return [
-        binding.Gpu(n, "nvidia", f"0000:{n:02x}:00.0", f"GPU-{n}a", node, frozenset(), "test")
+        binding.Gpu(n, "nvidia", f"0000:{n:02x}:00.0", f"GPU-{n}a", node, "test")
         for n, node in enumerate(nodes)
     ]
 
 
 def plan(
     machine: Topology, gpus: Sequence[binding.Gpu], ranks: int, allowed: Cpus | None = None,
-    quota: float | None = None, exclusive: bool = False,
+    exclusive: bool = False,
 ) -> list[binding.Binding]:  # fmt: skip
-    nears = [binding.find_near(machine, gpus, rank, ranks) for rank in range(ranks)]
     cpus = machine.cpus if allowed is None else allowed
-    return binding.plan_bindings(machine, nears, cpus, exclusive=exclusive, quota=quota)
+    return binding.plan_bindings(machine, gpus, ranks, cpus, exclusive=exclusive)
 
 
 @pytest.mark.parametrize(
-    ("options", "lists", "threads"),
+    ("exclusive", "lists"),
     [
-        ({}, ["0-51,104-155"] * 4 + ["52-103,156-207"] * 4, 13),
-        ({"exclusive": True}, ["0-12,104-116", "13-25,117-129"], 13),
-        ({"quota": 16.0}, ["0-51,104-155"], 2),
+        (False, ["0-51,104-155"] * 4 + ["52-103,156-207"] * 4),
+        (True, ["0-12,104-116", "13-25,117-129"]),
     ],
 )
-def test_four_gpus_per_node(options: dict[str, Any], lists: list[str], threads: int) -> None:
+def test_four_gpus_per_node(exclusive: bool, lists: list[str]) -> None:
     """52 cores of 2 threads per node are 104 CPUs for 4 ranks, 13 threads each; or 13 cores for
-    each; or 2 threads each where a quota grants the time of 16 CPUs."""
-    made = plan(make_dgx(), make_gpus([0, 0, 0, 0, 1, 1, 1, 1]), 8, **options)
+    each."""
+    made = plan(make_dgx(), make_gpus([0, 0, 0, 0, 1, 1, 1, 1]), 8, exclusive=exclusive)
     assert [format_cpus(each.cpus) for each in made][: len(lists)] == lists
-    assert {(each.verdict, each.omp_threads) for each in made} == {("ok", threads)}
+    assert {(each.verdict, each.omp_threads) for each in made} == {("ok", 13)}
 
 
 def test_what_a_cgroup_excludes() -> None:
@@ -59,18 +56,12 @@ def test_what_a_cgroup_excludes() -> None:
     assert binding.apply_binding(made[1]) == "runs unbound: not allowed"
 
 
-def test_a_gpu_on_an_unknown_node_is_left_unbound() -> None:
-    """Nothing is guessed, unless the bus says which CPUs are near."""
-    gpus = make_gpus([None])
-    assert plan(make_dgx(), gpus, 1)[0].verdict == "unknown"
-    gpus = [gpus[0]._replace(cpus=frozenset(range(8)))]
-    assert format_cpus(plan(make_dgx(), gpus, 1)[0].cpus) == "0-7"
-
-
 def test_without_gpus_or_topology() -> None:
-    """Ranks are spread over the nodes; without nodes they keep what they have."""
+    """Ranks are spread over the nodes; without nodes they keep what they have, and so does a rank
+    whose GPU is on an unknown node."""
     made = plan(make_dgx(), [], 2)
     assert [each.nodes for each in made] == [(0,), (1,)]
+    assert plan(make_dgx(), make_gpus([None]), 1)[0].verdict == "unknown"
     made = plan(Topology((), {}), [], 2, allowed=frozenset({0, 3}))
     assert [(each.cpus, each.verdict) for each in made] == [({0, 3}, "unknown")] * 2
     one = Topology((NumaNode(0, frozenset(range(4))),), {cpu: cpu // 2 for cpu in range(4)})

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from kit.checkpoints import (
     Refused,
-    check_torch,
     find_difference,
-    list_tensors,
     load_checkpoint,
 )
 from kit.cli import UsageError
@@ -50,15 +48,8 @@ def test_a_file_that_wants_to_run_code_is_refused(tmp_path: Path, form: str) -> 
     assert not (tmp_path / "ran").exists()
 
 
-def test_special_tensors_are_refused() -> None:
-    """Sparse, and without values, at any depth."""
-    for tensor in (torch.eye(3).to_sparse(), torch.empty(3, device="meta")):
-        with pytest.raises(Refused, match=r"'w.0.b' is not a plain tensor"):
-            list_tensors(torch, {"w": [{"a": torch.ones(1), "b": tensor}]})
-
-
 def test_a_planted_difference_is_found() -> None:
-    """A value, a type, a tie, a key, a number; a NaN in the same place is none."""
+    """A value, a type, a tie, a key, a number; a NaN in the same place is not a difference."""
     weight = torch.tensor([1.0, 2.0])
     good = {"a": weight, "b": weight, "c": [1, math.nan]}
 
@@ -68,14 +59,12 @@ def test_a_planted_difference_is_found() -> None:
     copied = weight.clone()
     assert differ({"a": copied, "b": copied, "c": [1, math.nan]}) is None
     assert differ({**good, "a": torch.tensor([1.0, 3.0])}) == "'a' is not what it was"
-    assert differ({**good, "c": [2, math.nan]}) == "'c.0' is not what it was"
-    assert differ({**good, "c": (1, math.nan)}) == "'c' is not what it was"
-    assert differ({"a": weight, "b": weight}) == "'' is not what it was"
+    for other in ({"c": [2, math.nan]}, {"c": (1, math.nan)}, {"b": torch.ones(3)}, {"d": 1}):
+        assert differ({**good, **other}).startswith("something other than the values of tensors")
     assert differ({**good, "b": copied}) == "other tensors share memory than before"
 
 
 def test_an_old_torch_is_refused() -> None:
     """weights_only can be bypassed in it."""
     with pytest.raises(UsageError, match=r"safe from 2\.6 on"):
-        check_torch(SimpleNamespace(__version__="2.5.1"))
-    check_torch(torch)
+        load_checkpoint(SimpleNamespace(__version__="2.5.1"), Path("x.pt"))

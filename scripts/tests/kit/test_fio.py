@@ -8,36 +8,31 @@ from typing import Any
 import pytest
 from kit import fio
 
-
-def make_result(count: int = 2, **changed: Any) -> dict[str, Any]:
-    """A result of fio 3 with jobs that ran together; `changed` is of the last one's reads."""
-    numbers = {
-        "io_bytes": 40_960_000,
-        "bw_bytes": 4_096_000,
-        "iops": 1000.0,
-        "runtime": 10_000,
-        "total_ios": 10_000,
-        "clat_ns": {"mean": 2000.0, "percentile": {"50.000000": 1900, "99.000000": 9000}},
-    }
-    jobs = [{"jobname": "a", "read": numbers, "write": {"io_bytes": 0}} for _ in range(count)]
-    jobs[-1] = jobs[-1] | {"read": numbers | changed}
-    return {"fio version": "fio-3.36", "jobs": jobs}
+READ = {
+    "io_bytes": 40_960_000, "bw_bytes": 4_096_000, "iops": 1000.0, "runtime": 10_000,
+    "total_ios": 10_000,
+    "clat_ns": {"mean": 2000.0, "percentile": {"50.000000": 1900, "99.000000": 9000}},
+}  # fmt: skip
+RESULT = {
+    "fio version": "fio-3.36",
+    "jobs": [{"jobname": "a", "read": READ, "write": {"io_bytes": 0}}] * 2,
+}
 
 
 def make_job(**changed: Any) -> fio.Job:
     """A job as `read_job` gives it."""
-    return (fio.read_job(make_result()["jobs"][0], "read") or {}) | changed
+    return (fio.read_job(RESULT["jobs"][0], "read") or {}) | changed
 
 
 @pytest.mark.parametrize("indent", [None, 1])
 def test_results_are_found_in_any_text(indent: int | None) -> None:
     """Other lines are returned apart; a text may hold several results; nan and inf become null, but
     only where a value is expected."""
-    text = json.dumps(make_result(), indent=indent)
+    text = json.dumps(RESULT, indent=indent)
     odd = '{"fio version": "", "a" : -nan, "b": inf, "c" :NaN, "e": "is: nan"}'
     documents, noise = fio.parse_fio("\n".join(["fio: warning {", text, text, odd, "end"]))
     nulls = {"fio version": "", "a": None, "b": None, "c": None, "e": "is: nan"}
-    assert documents == [make_result(), make_result(), nulls]
+    assert documents == [RESULT, RESULT, nulls]
     assert noise == ["fio: warning {", "end"]
     assert fio.parse_fio('no JSON {"jobs": ')[0] == []
 
@@ -48,7 +43,7 @@ def test_a_job_in_base_units() -> None:
     assert (job["bytes"], job["seconds"], job["requests"]) == (40_960_000, 10.0, 10_000)
     assert job["latency_seconds_mean"] == pytest.approx(2e-6)
     assert job["latency_seconds_p99"] == pytest.approx(9e-6)
-    assert fio.read_job(make_result()["jobs"][0], "write") is None
+    assert fio.read_job(RESULT["jobs"][0], "write") is None
 
 
 def test_jobs_at_different_times_are_found() -> None:

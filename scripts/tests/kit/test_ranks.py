@@ -16,10 +16,10 @@ import os, sys
 sys.path.insert(0, {scripts!r})
 from kit.cli import start
 from kit.device import import_torch
-from kit.ranks import (end_together, exit_status, gather, join_ranks, launch_ranks, leave_ranks,
-                       meet, read_place)
+from kit.ranks import (end_together, exit_status, gather, join_ranks, launch_ranks, meet,
+                       read_place)
 from kit.report import Report
-from kit.stop import Stop, Stopped
+from kit.stop import Stop
 
 def main():
     place = read_place()
@@ -33,24 +33,15 @@ def main():
     assert [len(one["text"]) for one in values] == [0, 1, 2]
     stop = Stop()
     meet(job, stop)
-    if sys.argv[1] == "stop" and place.rank == 1:
-        stop.reason = "enough"
     if sys.argv[1] == "signal" and place.rank == 1:
         stop.reason, stop.by_signal = "stopped by SIGTERM", True
-    if sys.argv[1] != "stop":
-        report = Report("x", "0.1.0", 1, {{}})
-        with end_together(job, stop, report):
-            if sys.argv[1] == "fail" and place.rank == 2:
-                raise RuntimeError("no link")
-            meet(job, stop)
-        return exit_status(report, stop)
-    try:
+    report = Report("x", "0.1.0", 1)
+    with end_together(job, stop, report):
+        if sys.argv[1] == "fail" and place.rank == 2:
+            raise RuntimeError("no link")
         meet(job, stop)
         print("went on", flush=True)
-    except Stopped as stopped:
-        # One write per line: print() writes the end of the line apart, and ranks share a pipe.
-        sys.stdout.write(f"rank {{place.rank}}: {{stopped}}\\n")
-    leave_ranks(job)
+    return exit_status(report, stop)
 
 start(main)
 """
@@ -69,7 +60,6 @@ def test_places_of_launchers() -> None:
 @pytest.mark.parametrize(
     ("what", "status", "words"),
     [
-        ("stop", 0, "rank 2: another rank was stopped"),
         ("crash", 1, "rank 1 ended with status 7"),
         ("signal", 1, "note: another rank was stopped, after 0 rows"),
         ("fail", 1, "rank 2 failed: no link"),

@@ -1,4 +1,4 @@
-"""Node lists and counts per node. Tasks are tested in ../test_rank_run.py."""
+"""Node lists and counts per node."""
 
 from __future__ import annotations
 

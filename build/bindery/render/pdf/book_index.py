@@ -25,6 +25,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+)(?:=.*)?")
 _MOST_HEADINGS, _MOST_PLACES = 3, 5
 """Of a subject, in addition to the place where it is explained."""
+_MOST_PAGES = 5
+"""Of an entry in one line."""
 _FEWEST_SUBJECTS = 5
 _MAIN = ' class="main"'
 
@@ -35,12 +37,13 @@ Words = tuple[str, ...]
 class Subject:
     """An entry of the index; it is code where it is the name of a tool or a variable. `note` has
     the other names of a term; places are ids in the book, with whether the subject is explained
-    there."""
+    there, and chapters the titles of the chapters that they are in."""
 
     name: str
     note: str = ""
     is_code: bool = False
     places: dict[str, bool] = field(default_factory=dict)
+    chapters: dict[str, str] = field(default_factory=dict)
 
     @property
     def sort_key(self) -> tuple[str, str]:
@@ -76,10 +79,12 @@ def collect_index(root: Any, tools: Iterable[str], glossary: str) -> list[Subjec
     for number, element in enumerate(dict.fromkeys(e for _, es in found for e, _ in es), 1):
         if element.get("id") is None:
             element.set("id", f"index.{number}")
+    titles = {e: _read_title(chapter) for chapter in in_text for e in chapter.iter()}
     for subject, elements in found:
         for element, is_main in elements:
             identifier = element.get("id", "")
             subject.places[identifier] = subject.places.get(identifier, False) or is_main
+            subject.chapters[identifier] = titles[element]
     return sorted((subject for subject, _ in found), key=lambda s: s.sort_key)
 
 
@@ -101,6 +106,11 @@ def _walk_blocks(parent: Any) -> Iterator[Any]:
             yield child
         elif child.tag not in _PASSED_OVER:
             yield from _walk_blocks(child)
+
+
+def _read_title(chapter: Any) -> str:
+    title = next(chapter.iter("h1"), None)
+    return "" if title is None else " ".join(_read_text(title).split())
 
 
 def _read_text(element: Any) -> str:
@@ -225,18 +235,25 @@ def _find_letter(subject: Subject) -> str:
 
 
 def _write_entry(subject: Subject, numbers: Mapping[str, int]) -> str:
+    """An entry. If it has many pages, those of each chapter are in a line below it."""
     pages: dict[int, tuple[str, bool]] = {}
     for anchor, is_main in subject.places.items():
         number = numbers.get(anchor)
         if number is not None and (is_main or number not in pages):
             pages[number] = anchor, is_main
-    links = ", ".join(
-        f'<a href="#{escape_attribute(anchor)}"{_MAIN if is_main else ""}>{number}</a>'
-        for number, (anchor, is_main) in sorted(pages.items())
-    )
+    lines: dict[str, list[str]] = {"": []}
+    for number, (anchor, is_main) in sorted(pages.items()):
+        is_apart = len(pages) > _MOST_PAGES and not is_main
+        link = f'<a href="#{escape_attribute(anchor)}"{_MAIN if is_main else ""}>{number}</a>'
+        lines.setdefault(subject.chapters[anchor] if is_apart else "", []).append(link)
     name = escape_text(subject.name)
     if subject.is_code:
         name = f"<code>{name}</code>"
     if subject.note:
         name += f" ({escape_text(subject.note)})"
-    return f'<p class="entry">{name} {links}</p>'
+    entry = f'<p class="entry">{name} {", ".join(lines.pop(""))}</p>'
+    subentries = (
+        f'<p class="subentry">{escape_text(title)} {", ".join(links)}</p>'
+        for title, links in lines.items()
+    )
+    return "\n".join((entry, *subentries))

@@ -17,6 +17,13 @@ from bindery.render.text.captions import caption_exhibit, mark_table_notes, name
 
 _LED = frozenset(("pre", "table", "ul", "ol", "figure", "blockquote"))
 """What a paragraph that ends with a colon leads to."""
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_LEAVES = ("p", "li", "tr", "dt", "dd", "pre", "figure", *_HEADINGS)
+_QUARTER, _LINE = 12, 100
+"""Lines of text that fill a quarter of a page with the room between them, and characters in a line,
+or a few more."""
+_WHOLE = 3
+"""A table with so many rows is never split, as the style sheet has it."""
 _SHARE = re.compile(r"width: ([\d.]+)%")
 
 
@@ -24,7 +31,10 @@ def dress(root: Any, exhibits: Mapping[str, Exhibit]) -> None:
     """Dress a joined book for paper. `exhibits` are the numbered tables and figures by their id
     in the book."""
     mark_table_notes(root)
-    _turn_back(root)
+    _turn_pages(root)
+    for chapter in root.iter("section"):
+        if "chapter" in chapter.get("class", "").split():
+            _keep_ends(chapter)
     for element in list(root.iter(etree.Element)):
         match element.tag:
             case "table" | "img":
@@ -49,17 +59,61 @@ def dress(root: Any, exhibits: Mapping[str, Exhibit]) -> None:
                 pass
 
 
-def _turn_back(root: Any) -> None:
-    """Mark what follows a turned table and its notes as the first block on an upright page."""
+def _turn_pages(root: Any) -> None:
+    """Mark the headings and the lead of a turned table, which are turned with it, and what follows
+    the table and its notes as the first block on an upright page."""
     for parent in root.iter():
         is_turned = False
         for child in parent:
             classes = frozenset(child.get("class", "").split())
             if child.tag == "table" and "turned" in classes:
                 is_turned = True
+                before = child.getprevious()
+                while before is not None and (before.tag in _HEADINGS or _leads_on(before)):
+                    before.set("data-page", "turned")
+                    before = before.getprevious()
             elif is_turned and classes.isdisjoint(("table-note", "origins")):
                 child.set("data-page", "upright")
                 is_turned = False
+
+
+def _keep_ends(chapter: Any) -> None:
+    """Mark what comes last before the rest of a page stays empty, at the end of a part, before and
+    after a turned table: so much that the page is at least a quarter full. Where a chapter has
+    less before its turned table, it begins turned."""
+    after = chapter.getnext()
+    wanted = _QUARTER if after is None or after.get("class") == "part" else 0
+    turned = None
+    for element in reversed(list(chapter.iter(etree.Element))):
+        if element.get("data-page") == "upright":
+            wanted = _QUARTER // 2  # a turned page is low
+        elif element.get("data-page") == "turned" or "turned" in element.get("class", "").split():
+            turned, wanted = element, _QUARTER
+        elif wanted > 0 and element.tag in _LEAVES and not _holds_leaves(element):
+            element.set("data-end", "")
+            element.set("style", f"{element.get('style', '')}; widows: {wanted}".removeprefix("; "))
+            wanted -= _count_lines(element)
+    if turned is not None and wanted > 0:
+        chapter.set("data-begins", "turned")
+        for before in turned.itersiblings(preceding=True):
+            before.set("data-page", "turned")
+
+
+def _holds_leaves(element: Any) -> bool:
+    return next(element.iterdescendants(*_LEAVES), None) is not None
+
+
+def _count_lines(element: Any) -> int:
+    text = "".join(element.itertext())
+    match element.tag:
+        case "pre":
+            return text.count("\n") * 3 // 4 + 1
+        case "figure":
+            return _QUARTER
+        case "tr":
+            return 1
+        case _:
+            return len(text) // _LINE + (3 if element.tag in _HEADINGS else 1)
 
 
 def _name_part(section: Any) -> None:
@@ -77,6 +131,10 @@ def _caption(element: Any, exhibit: Exhibit) -> None:
     if caption is None:
         return
     caption.set("class", " ".join((*caption.get("class", "").split(), "caption")))
+    rows = element.findall("tbody/tr")
+    if len(rows) > _WHOLE:
+        rows[1].set("data-continued", f"{exhibit.label}, continued")
+        rows[-1].set("data-continued", "")
     share = _SHARE.fullmatch(element.get("style", ""))
     if element.tag == "table" and share:  # the words above a narrow table may be wider than it is
         caption.set("style", f"width: {10_000 / float(share[1]):.4g}%")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from bindery.book.this_edition import Edition
 from bindery.core.config import Config
-from bindery.core.model import Book
 from bindery.core.report import count_noun
 from bindery.render.addresses import quote_path, relate
 from bindery.render.completeness import is_of_edition
@@ -24,7 +23,7 @@ def describe_front(site: Site) -> dict[str, object]:
             site.places[chapter.path] == FRONT and _is_title(chapter.title, site.config)
             for chapter in site.book.chapters
         ),
-        "counts": count_book(site.book, site.config, len(site.inspection.evidence.records)),
+        "counts": _count_book(site),
         "downloads": site.downloads,
         "catalogue": catalogue,
         "calculators": next(
@@ -67,12 +66,13 @@ def _format_size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1000))} kB"
 
 
-def count_book(book: Book, config: Config, records: int) -> str:
-    """The size of a book in a line."""
-    chapters = book.chapters
-    tables = sum(len(chapter.inventory.tables) for chapter in chapters)
-    counts = [count_noun(len(chapters), "chapter")]
+def _count_book(site: Site) -> str:
+    """The size of a book in a line: its chapters as they are numbered, the appendix left out."""
+    chapters = sum(map(str.isdigit, site.numbers.values()))
+    tables = sum(len(chapter.inventory.tables) for chapter in site.book.chapters)
+    records, tools = len(site.inspection.evidence.records), site.config.tools
+    counts = [count_noun(chapters, "chapter")]
     counts += [count_noun(tables, "table")] if tables else []
-    counts += [count_noun(len(config.tools), "tool")] if config.tools else []
-    counts += [f"{count_noun(records, 'record')} of runs"] if records else []
+    counts += [count_noun(len(tools), "tool")] if tools else []
+    counts += [f"{count_noun(records, 'recorded run')}"] if records else []
     return ", ".join(counts)

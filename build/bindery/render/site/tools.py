@@ -241,12 +241,13 @@ def _find_chapters(
         for view, provenance in inspection.evidence.provenance.items()
         if names & set(provenance.records)
     }
-    file = re.escape(posixpath.basename(tool.path))
-    spoken = re.compile(rf"(?<![\w.-]){file}(?![\w-])|\btext: {re.escape(tool.name)}/")
+    file, text = posixpath.basename(tool.path), f"text: {tool.name}/"
+    spoken = re.compile(rf"(?<![\w.-]){re.escape(file)}(?![\w-])|\b{re.escape(text)}")
     for chapter in inspection.book.chapters:
         quotations = inspection.quotations.get(chapter.path)
         quoted = quotations is not None and bool(views & set(quotations.views))
-        if quoted or spoken.search(chapter.source):
+        source = chapter.source
+        if quoted or ((file in source or text in source) and spoken.search(source)):
             yield chapter.path
 
 

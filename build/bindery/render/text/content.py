@@ -364,7 +364,7 @@ class _Writer:
 
     def _open_table(self, token: Token) -> None:
         self._end_open_paragraph()
-        rows, right = _read_table(self.tokens[self.index :])
+        rows, right = _read_table(self.tokens[self.index :], self._measure_end)
         self.headings = rows[0] if rows else []
         added = self.additions.tables.get(token.meta["id"], _NO_TABLE_ADDITION)
         self.table_addition = added
@@ -386,6 +386,11 @@ class _Writer:
             style = ' class="wide"'
         self.out.append(f'<table id="{identifier}"{style}{added.attributes}>{group}\n')
         self._push_barrier()
+
+    def _measure_end(self, link: Link) -> str:
+        """As much text as the number of a page takes behind a link on paper."""
+        is_numbered = isinstance(self.resolved.find_target(link), ToChapter)
+        return _PAGE if is_numbered and self.dialect.paper is not None else ""
 
     def _open_table_box(self, name: str) -> None:
         self.table_names[name] += 1
@@ -753,9 +758,15 @@ def _mark_long_lines(code: str, typed: str) -> str:
     )
 
 
-def _read_table(tokens: Sequence[Token]) -> tuple[list[list[str]], list[int]]:
+_PAGE = "000000"
+"""About as wide as the number of a page that paper has behind a link."""
+
+
+def _read_table(
+    tokens: Sequence[Token], measure_end: Callable[[Link], str]
+) -> tuple[list[list[str]], list[int]]:
     """The plain text of the cells of the table that these tokens begin with, row by row, and the
-    columns whose cells end at the right."""
+    columns whose cells end at the right. `measure_end` says what a link has behind it."""
     rows: list[list[str]] = []
     right = []
     for token in takewhile(lambda token: token.type != "table_close", tokens):
@@ -765,7 +776,7 @@ def _read_table(tokens: Sequence[Token]) -> tuple[list[list[str]], list[int]]:
             case "th_open" if token.attrs.get("style") == "text-align:right":
                 right.append(len(rows[-1]))
             case "inline":
-                rows[-1].append(_read_cell(token))
+                rows[-1].append(_read_cell(token, measure_end))
             case _:
                 pass
     return rows, right
@@ -784,8 +795,9 @@ def _add_texts(rows: Sequence[Sequence[str]], added: TableAddition) -> Sequence[
     ]
 
 
-def _read_cell(token: Token) -> str:
+def _read_cell(token: Token, measure_end: Callable[[Link], str]) -> str:
     text = []
+    ends = []
     for child in token.children or []:
         match child.type:
             case "text" | "code_inline" | "math_inline" | "math_inline_double":
@@ -796,6 +808,10 @@ def _read_cell(token: Token) -> str:
                 text.append("\n")
             case "image":
                 text.append("image-wide")
+            case "link_open":
+                ends.append(measure_end(child.meta["link"]))
+            case "link_close":
+                text.append(ends.pop())
             case _:
                 pass
     return "".join(text)

@@ -73,8 +73,11 @@ def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> Ta
     )
 
 
-_COMFORTABLE, _TOLERABLE = 24.0, 15.0
-"""Cells up to this width stay on one line: where that can be had, and where room is short."""
+_COMFORTABLE, _TOLERABLE, _TIGHT = 24.0, 15.0, 10.0
+"""Cells up to this width stay on one line: where that can be had, where room is short, and where
+the page would have to be turned otherwise."""
+_TIGHT_LINES = 3.0
+"""Lines that the longest cell may take before a turned page is easier to read."""
 
 
 def _choose_room(
@@ -91,6 +94,11 @@ def _choose_room(
         for room in upright:
             if sum(widths) <= room.characters:
                 return room, widths
+    room, widths = upright[-1], demand(_TIGHT)
+    given = _share_out(widths, ideal, room.characters)
+    has_room = sum(widths) <= room.characters
+    if has_room and all(i <= _TIGHT_LINES * g for i, g in zip(ideal, given, strict=True)):
+        return room, widths
     last = rooms[-1]
     for limit in (_COMFORTABLE, _TOLERABLE):
         if sum(demand(limit)) <= last.characters:
