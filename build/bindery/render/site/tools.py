@@ -102,8 +102,8 @@ class ToolPage:
 
     def list_sections(self) -> list[Anchor]:
         """The sections of the page, in their order."""
-        found = [("example", "Example")] if self.example else []
-        found += [("calculators", "Calculators")] if self.calculators else []
+        found = [("calculators", "Calculators")] if self.calculators else []
+        found += [("example", "Example")] if self.example else []
         found += [(section.slug, section.title) for section in self.about if section.title]
         found += [("usage", "Usage")] if self.help else []
         found.append(("records", "Records"))
@@ -275,7 +275,8 @@ def _bundle(tree: Tree, path: str, content: bytes) -> bytes:
 def _leave_out_docstring(help_text: str, source: str) -> str:
     """What `--help` prints, without the docstring, which the page shows in other sections."""
     docstring = read_docstring(source)
-    return help_text.replace(docstring, "").rstrip() if docstring else help_text.rstrip()
+    shown = help_text.replace(docstring, "") if docstring else help_text
+    return re.sub(r"\n{3,}", "\n\n", shown).rstrip()
 
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
