@@ -56,7 +56,8 @@ def test_the_site_offers_both_files(book: Path, run_bindery: Runner) -> None:
     assert (
         '<figure class="figure"><picture>\n'
         '  <source media="(prefers-color-scheme: dark)" srcset="../figures/a-dark.svg"/>\n'
-        '  <img id="figure.1" src="../figures/a.svg" alt="A drawing"/>\n</picture>\n\n'
+        '  <img id="figure.1" src="../figures/a.svg" alt="A drawing" width="40" height="30"/>\n'
+        "</picture>\n\n"
     ) in page
     assert (site / "figures" / "a-dark.svg").read_text() == draw("#0000ff")
 

@@ -127,7 +127,7 @@ def test_a_result_that_is_the_same_everywhere_is_derived(
     cell = find_cells(article)["0.50"]
     assert cell.get("data-number") == "derived"
     assert read_notes(article, cell)[0].startswith(
-        "Computed with timer 0.1.0, method 1, 2026-11-20, 1 caveat, record R1."
+        "Computed with timer 0.1.0, method 1, 2026-11-20, record R1. Caveat: the clock"
     )
 
 
