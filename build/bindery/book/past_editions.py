@@ -111,8 +111,7 @@ def find_editions(config: Config, titles: Mapping[str, str], log: str) -> Editio
         named = [*titles.items(), ("", "Records and data")]
         subjects = [Subject(p, title, tuple(found[p])) for p, title in named if p in found]
         told = notes.get(tag.removeprefix("v") or _UNRELEASED, "")
-        told_of = tuple(commit for _, commit in members)
-        editions.append(PastEdition(tag, told_of, tuple(subjects), told))
+        editions.append(PastEdition(tag, tuple(c for _, c in members), tuple(subjects), told))
     is_whole = not history.is_shallow and len(commits) == len(history.commits)
     return Editions(tuple(editions), commits, history.tags, is_whole)
 

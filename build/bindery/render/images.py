@@ -26,8 +26,7 @@ MAX_PIXELS = 1600
 _VERSION = "1"
 _KEPT_FORMATS = ("PNG", "JPEG")
 _SVG = re.compile(rb"<svg\b[^>]*>")
-_SIDE = re.compile(rb"""\s(width|height)=["'](\d+(?:\.\d+)?)(px|pt|)["']""")
-_UNITS = {b"": 1.0, b"px": 1.0, b"pt": 96 / 72}
+_SIDE = re.compile(rb"""\s(width|height)=["'](\d+(?:\.\d+)?)(?:px|(pt))?["']""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +91,12 @@ def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
     room, and not of what cannot be read."""
     sizes = {}
     for path in set(paths):
-        if path.lower().endswith(".svg"):
-            drawn = _SVG.search(tree.read_bytes(path)) if tree.find_kind(path) == "file" else None
-            sides = {
-                name: (value, unit)
-                for name, value, unit in _SIDE.findall(drawn[0] if drawn else b"")
-            }
+        if path.lower().endswith(".svg") and tree.find_kind(path) == "file":
+            root = _SVG.search(tree.read_bytes(path))
+            found = _SIDE.findall(root[0]) if root else ()
+            sides = {side: round(float(value) * (4 / 3 if pt else 1)) for side, value, pt in found}
             if len(sides) == 2:
-                width, height = (
-                    float(sides[name][0]) * _UNITS[sides[name][1]] for name in (b"width", b"height")
-                )
-                sizes[path] = round(width), round(height)
+                sizes[path] = sides[b"width"], sides[b"height"]
             continue
         try:
             with Image.open(tree.root / path) as image:

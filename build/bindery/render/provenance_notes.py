@@ -32,14 +32,8 @@ from bindery.evidence.provenance import DERIVED, Provenance, TableProvenance
 from bindery.evidence.published_data import Citation
 from bindery.evidence.quotations import Region, Value
 from bindery.render.appendix import find_appendix, find_record_slug
-from bindery.render.text.content import (
-    Additions,
-    CellAddition,
-    Dialect,
-    TableAddition,
-    keep_options,
-)
-from bindery.render.text.markup import escape_attribute, escape_text
+from bindery.render.text.content import Additions, CellAddition, Dialect, TableAddition
+from bindery.render.text.markup import escape_attribute, escape_text, keep_options
 
 Origin = str | Citation
 """The name of a record, or what a data file says about published figures."""

@@ -80,11 +80,6 @@ def describe_size(subject: Subject | Change) -> str:
     return ", ".join(shown)
 
 
-def list_changes(subject: Subject) -> list[list[int]]:
-    """The place of each change among the commits, and its words and rows."""
-    return [[change.place, change.added, change.removed, change.rows] for change in subject.changes]
-
-
 def write_feed(editions: Editions, config: Config) -> str:
     """The changes of chapters and of numbers as an Atom feed (RFC 4287), newest first."""
     told: dict[int, list[str]] = {}
@@ -124,7 +119,6 @@ def make_page(site: Site) -> Iterator[Page]:
         "tags": editions.tags,
         "is_whole": editions.is_whole,
         "describe_size": describe_size,
-        "list_changes": list_changes,
         "links": {path: quote_path(relate(page, PAGE)) for path, page in site.places.items()},
         "notes": notes,
         "commit_url": f"{repository.url}/commit/" if repository else "",

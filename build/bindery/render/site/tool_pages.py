@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -85,8 +84,8 @@ def _make_calculator(environment: Environment, tool: ToolPage, one: Calculator) 
     }
     scripts = ("python.js", _find_script(here), "calculator.js")
     title = f"Calculator: {one.title}"  # a reader searches for the "memory calculator"
-    page = _make_page(environment, here, title, "site/calculator.html", shown, scripts=scripts)
-    return replace(page, weight=_WEIGHT_OF_CALCULATOR)
+    return _make_page(environment, here, title, "site/calculator.html", shown, scripts=scripts,
+                      weight=_WEIGHT_OF_CALCULATOR)  # fmt: skip
 
 
 _NOTHING: Mapping[str, object] = {}
@@ -101,12 +100,13 @@ def _make_page(
     around: Mapping[str, object] = _NOTHING,
     *,
     scripts: tuple[str, ...] = ("tables.js",),
+    weight: float = _WEIGHT,
 ) -> Page:
     """A page whose text comes from a template; `around` is what is shown beside it."""
     body = environment.get_template(template).render(**shown)
     values = {"part": "Tools", "summary": summarise_page(body), "body": Markup(body), **around}
     sections = list(read_sections(body))
-    return Page(here, title, "site/page.html", values, scripts, sections, _WEIGHT)
+    return Page(here, title, "site/page.html", values, scripts, sections, weight)
 
 
 def _embed_json(value: object) -> Markup:

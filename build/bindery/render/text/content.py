@@ -20,7 +20,7 @@ from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, T
 from bindery.markdown.raw_html import VOID_ELEMENTS, Tag, Text
 from bindery.render.text.decimals import find_pads
 from bindery.render.text.highlighting import highlight_code, read_language
-from bindery.render.text.markup import escape_attribute, escape_text
+from bindery.render.text.markup import escape_attribute, escape_text, keep_options
 from bindery.render.text.paper import Paper, narrow_code
 from bindery.render.text.sums import write_sum
 from bindery.render.text.table_layout import (
@@ -136,8 +136,6 @@ _TAKE_WIDTH: Mapping[str, str] = {
     "ordered_list": "list",
 }
 _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
-_OPTION = re.compile(r"(?<!\S)-{1,2}\w\S{0,24}(?!\S)")
-"""An option in escaped code, short enough for any line."""
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
 """A short word that a browser would break behind one of these signs."""
 _LONGEST_CODE_ON_ONE_LINE = 30
@@ -731,11 +729,6 @@ def _list_attributes(tag: Tag) -> list[tuple[str, str]]:
     if align in ("left", "right", "center", "justify") and tag.name != "table":
         attributes.append(("style", f"text-align: {align}"))
     return attributes
-
-
-def keep_options(command: str) -> str:
-    """A command as XHTML of which no line ends within an option."""
-    return _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(command))
 
 
 def _offer_breaks(text: str) -> str:

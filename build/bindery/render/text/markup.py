@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from bindery.core.control_characters import show_controls
+
+_OPTION = re.compile(r"(?<!\S)-{1,2}\w\S{0,24}(?!\S)")
+"""An option in escaped code, short enough for any line."""
 
 
 def escape_text(text: str) -> str:
@@ -13,3 +18,8 @@ def escape_text(text: str) -> str:
 def escape_attribute(text: str) -> str:
     """Text for an attribute between double quotes."""
     return escape_text(text).replace('"', "&quot;").replace("\n", " ")
+
+
+def keep_options(command: str) -> str:
+    """A command as XHTML in which no line breaks within an option that is short."""
+    return _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(command))
