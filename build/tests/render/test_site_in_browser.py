@@ -66,6 +66,45 @@ def test_nothing_is_wider_than_the_window(
     assert page.locator("img").first.evaluate("e => e.complete && e.naturalWidth > 0")
 
 
+NARROW = """# Narrow
+
+| Setting | What it does | Then |
+|---|---|---|
+| `torch.backends.cuda.matmul.allow_tf32` | words that wrap on a phone | 4-bit weights and more |
+
+| a | b | c | d | e | f |
+|---|---|---|---|---|---|
+| Measured | Measured | Measured | Measured | Measured | Measured |
+
+```bash
+torchrun --nnodes 2 --a-long-option 3 --another-long-option 4 train.py
+```
+"""
+
+
+def test_a_phone_shows_whole_lines(
+    open_tab: Callable[..., Any], make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """A table of three columns of text fits, code is wrapped from the beginning, and no option is
+    broken. What was done to a table too wide for a phone is undone where there is room."""
+    root = make_book({"README.md": NARROW})
+    assert run_bindery("html", folder=root).status == 0
+    page = open_tab("file:", width=360)
+    page.goto((root / "dist/site/index.html").as_uri())
+    page.locator(".table[data-wide]").wait_for()
+    boxes = page.locator(".table")
+    assert boxes.evaluate_all("all => all.map(e => e.scrollWidth > e.clientWidth + 1)") == [
+        False, True
+    ]  # fmt: skip
+    code = page.locator(".code.wrapped pre")
+    assert code.evaluate("e => e.scrollWidth <= e.clientWidth && e.scrollHeight > 50")
+    words = code.locator(".word").evaluate_all("all => all.map(e => e.getClientRects().length)")
+    assert words == [1, 1, 1]
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.locator(".table[data-wide]").wait_for(state="detached")
+    assert page.locator(".table[data-tight]").count() == 0
+
+
 def test_an_alert_is_in_the_text(
     open_tab: Callable[..., Any], make_book: BookMaker, run_bindery: Runner
 ) -> None:
