@@ -57,7 +57,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 __version__ = "0.2.0"
 
@@ -195,8 +195,7 @@ class DebugUnderflowOverflow:
     """Finds the first inf or nan of a model, and shows the frames before it.
 
     Raises NonFiniteDetected where it appears unless `stop` is False (`report` has it then), and
-    BatchLimitReached when the batch after `abort_after_batch_num` begins. close(), or the end of a
-    `with` block, removes all hooks.
+    BatchLimitReached when the batch after `abort_after_batch_num` begins. close() removes all hooks.
     """
 
     def __init__(
@@ -210,14 +209,12 @@ class DebugUnderflowOverflow:
         low_overhead: bool = False,
         ignore: Iterable[str] = (),
         stop: bool = True,
-        stream: TextIO | None = None,
     ) -> None:
         self.traced = frozenset(trace_batch_nums)
         if low_overhead and (self.traced or check_gradients):
             raise ValueError("low_overhead looks at outputs only: no traces and no gradients")
         self.abort_after, self.checks_gradients = abort_after_batch_num, check_gradients
         self.is_light, self.stops, self.ignored = low_overhead, stop, tuple(ignore)
-        self.stream = stream or sys.stderr
         rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
         self.prefix = "" if rank is None else f"[rank {rank}] "
         self.batch_number = -1
@@ -244,14 +241,6 @@ class DebugUnderflowOverflow:
         """Remove all hooks."""
         for handle in self.handles:
             handle.remove()
-
-    def __enter__(self) -> DebugUnderflowOverflow:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.close()
-        if kind is None:
-            self.check()
 
     def _begin_batch(self, _module: Any, _arguments: Any) -> None:
         self.check()
@@ -308,8 +297,8 @@ class DebugUnderflowOverflow:
             raise self.report
 
     def _print(self, text: str) -> None:
-        self.stream.write("".join(f"{self.prefix}{line}\n" for line in text.splitlines()))
-        self.stream.flush()
+        sys.stderr.write("".join(f"{self.prefix}{line}\n" for line in text.splitlines()))
+        sys.stderr.flush()
 
     def _note_peak(self, number: int, output: Any) -> None:
         """Have the device remember the largest value of the outputs; nothing waits for it."""
@@ -394,13 +383,12 @@ def build_model() -> Any:
     return name_parts(embed=embed, blocks=blocks, norm=norm, head=head)
 
 
-def time_step(model: Any, step: Callable[[], Any], **hooks: bool) -> float:
-    """The median time of a step, with the hooks of a detector."""
+def time_step(step: Callable[[], Any]) -> float:
+    """The median time of a step after the first."""
     seconds = []
     for _ in range(6):
         began = time.perf_counter()
-        with DebugUnderflowOverflow(model, **hooks) if hooks else contextlib.nullcontext():
-            float(step())
+        float(step())
         seconds.append(time.perf_counter() - began)
     return statistics.median(seconds[1:])
 
@@ -417,14 +405,17 @@ def run_demo(model: Any, tokens: Any) -> tuple[list[Any], str]:
         loss.backward()
         return loss.detach()
 
-    plain = time_step(model, step)
-    light, full = (time_step(model, step, low_overhead=light) / plain for light in (True, False))
-    text = f"with low_overhead {light:.2g} times, with all frames {full:.2g} times as long"
-    print(f"note: a step takes {plain * 1e3:.2g} ms; {text}", file=sys.stderr)
+    plain = time_step(step)
+    print(f"note: a step takes {plain * 1e3:.2g} ms", file=sys.stderr)
+    for is_light, name in ((True, "low_overhead"), (False, "all frames")):
+        debug = DebugUnderflowOverflow(model, low_overhead=is_light)
+        print(f"note: with {name} {time_step(step) / plain:.2g} times as long", file=sys.stderr)
+        debug.close()
     # The largest finite weight, whose products are not finite.
     model.get_submodule(PLANT).weight.data.fill_(torch.finfo(torch.float16).max)
-    debug = DebugUnderflowOverflow(model, stream=sys.stdout, stop=False)
-    step()
+    debug = DebugUnderflowOverflow(model, stop=False)
+    with contextlib.redirect_stderr(sys.stdout):
+        step()
     if debug.report is None or debug.report.maker != PLANT:
         return [], f"the overflow of {PLANT} was not found"
     rows = [

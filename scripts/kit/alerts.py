@@ -8,16 +8,11 @@ import json
 import re
 import socket
 import sys
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kit.settings import Settings
 
-TRIES = 3
-"""How often an alert is sent before that counts as failed."""
-PAUSE_SECONDS = 2.0
-"""Between two tries."""
 SECONDS = 30.0
 """What a server may take to answer."""
 PORTS = {"none": 25, "starttls": 587, "tls": 465}
@@ -162,16 +157,12 @@ def read_channels(top: Settings) -> list[Channel]:
 
 
 def send_alert(channel: Channel, subject: str, text: str) -> str | None:
-    """Send, three times if need be; None, or why it failed."""
-    reason = ""
-    for number in range(TRIES):
-        time.sleep(PAUSE_SECONDS if number else 0)
-        try:
-            channel.send(subject, text)
-            return None
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-    return f"{channel.name}: not sent in {TRIES} tries: {reason}"
+    """Send; None, or why it failed."""
+    try:
+        channel.send(subject, text)
+    except (OSError, ValueError) as error:
+        return f"{channel.name}: not sent: {' '.join(str(error).split()) or type(error).__name__}"
+    return None
 
 
 def send_test(channels: Sequence[Channel], tool: str) -> int:

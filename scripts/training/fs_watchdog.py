@@ -51,22 +51,18 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.alerts import CHANNELS_EXAMPLE, Stdout, send_test
 from kit.cli import Parser, UsageError, duration, regex_pattern, size, start
 from kit.notify import Notifier, read_notifier
 from kit.quantities import format_prefixed
-from kit.report import Report, Row, format_seconds, format_table
+from kit.report import format_seconds, format_table
 from kit.settings import Settings, read_settings
 
 __version__ = "0.2.0"
-METHOD = 1
-PROFILES = {"demo": ["--demo"], "full": ["--path", "."]}
 QUANTITIES = ("bytes", "inodes")
-UNITS = {"used_bytes": "B", "limit_bytes": "B", "used_inodes": "1", "limit_inodes": "1"}
-UNITS |= {"fill_seconds": "s"}
 HISTORY = 14 * 86400.0
 WORDS = {"ok": "ok again", "soon": "full soon", "over": "over its limit"}
 
@@ -97,6 +93,8 @@ bytes = "40TB used"
 """
 
 
+Answer = dict[str, Any]
+"""What was measured: `[used, capacity]` of bytes, of inodes or of both, and a remark."""
 Limit = Callable[[int | None], float | None]
 """The use at which an alert begins, by capacity; None where that takes one and there is none."""
 
@@ -158,7 +156,7 @@ def ask(watched: Watched, command: Sequence[str]) -> tuple[str, str]:
     return out, complaint
 
 
-def measure_statvfs(watched: Watched) -> Row:
+def measure_statvfs(watched: Watched) -> Answer:
     """Used, and used plus free to ordinary users, of bytes and inodes, as df shows them."""
     form = "--format=%S %b %f %a %c %d"
     out, _ = ask(watched, ["stat", "--file-system", form, "--", watched.path])
@@ -168,9 +166,9 @@ def measure_statvfs(watched: Watched) -> Row:
     return {"bytes": [used, used + available * block], **counts}
 
 
-def measure_du(watched: Watched) -> Row:
+def measure_du(watched: Watched) -> Answer:
     """Bytes on disk or inodes below a path, each inode once, within its file system."""
-    answer: Row = {}
+    answer: Answer = {}
     for quantity in watched.limits:
         option = "--inodes" if quantity == "inodes" else "--block-size=1"
         command = ["du", "--summarize", "--one-file-system", option, "--", watched.path]
@@ -181,7 +179,7 @@ def measure_du(watched: Watched) -> Row:
     return answer
 
 
-def measure_quota(watched: Watched) -> Row:
+def measure_quota(watched: Watched) -> Answer:
     """The numbers in the output of a quota command; a limit of 0 is none. Raises OSError."""
     out, _ = ask(watched, watched.command)
     if not (found := watched.pattern.search(out)):
@@ -284,28 +282,13 @@ def make_sentence(finding: Finding) -> str:
     return f"{text}; {finding.remark}" if finding.remark else text
 
 
-def make_row(finding: Finding) -> Row:
-    """A row of the JSON's results."""
-    return {
-        "name": finding.watched.path,
-        "quantity": finding.quantity,
-        "state": finding.state,
-        **dict.fromkeys(UNITS),
-        f"used_{finding.quantity}": finding.used,
-        f"limit_{finding.quantity}": finding.limit,
-        "fill_seconds": finding.fill_seconds,
-    }
-
-
-def run_round(watched: Sequence[Watched], notifier: Notifier, report: Report) -> bool:
+def run_round(watched: Sequence[Watched], notifier: Notifier) -> bool:
     """Measure everything, print it, send alerts; True if all is ok and every alert was sent."""
     notifier.load()
     findings = [one for path in watched for one in look(path, notifier)]
     headings = ["what", "by", "used", "of", "%", "limit", "full in", "state"]
     print(format_table(headings, map(make_cells, findings)), flush=True)
     notifier.notify({one.key: make_sentence(one) for one in findings})
-    report.rows = [make_row(one) for one in findings]
-    report.details.setdefault("alerts", []).extend(notifier.sent)
     return not notifier.problems and all(one.state == "ok" for one in findings)
 
 
@@ -344,22 +327,24 @@ def read_config(file: str) -> tuple[Notifier, list[Watched]]:
     return notifier, watched
 
 
-def run_demo(report: Report) -> bool:
+def run_demo() -> bool:
     """Fill a folder beyond its limit and empty it; True if both changes were told, once each."""
     with tempfile.TemporaryDirectory(prefix="fs_watchdog_") as name:
         file = Path(name) / "checkpoints" / "step1"
         file.parent.mkdir()
         watched = [Watched(str(file.parent), {"bytes": limit_value("1MB used")}, "du")]
         notifier = Notifier("fs_watchdog", [Stdout()], "demo", path=Path(name) / "state.json")
+        told = []
         for file_size in (400_000, 1_300_000, 1_300_000, 0):
             file.write_bytes(os.urandom(file_size))
-            run_round(watched, notifier, report)
-    return [alert["state"] for alert in report.details["alerts"]] == ["over", "ok"]
+            run_round(watched, notifier)
+            told += [alert["state"] for alert in notifier.sent]
+    return told == ["over", "ok"]
 
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(__doc__, tool="fs_watchdog", version=__version__, method=METHOD, demo=[])
+    parser = Parser(__doc__, tool="fs_watchdog", version=__version__, demo=[], json=False)
     add = parser.add_argument
     # fmt: off
     add("config", nargs="?", metavar="FILE", help="what to watch, as TOML; see --example")
@@ -387,10 +372,7 @@ def main(arguments: list[str] | None = None) -> int:
         watched = [Watched(path, limits) for path in dict.fromkeys(options.path)]
     if options.test_alerts:
         return send_test(notifier.channels, "fs_watchdog")
-    report = Report("fs_watchdog", __version__, METHOD, UNITS, options.json)
-    is_ok = run_demo(report) if options.demo else run_round(watched, notifier, report)
-    report.complete = True
-    report.save()
+    is_ok = run_demo() if options.demo else run_round(watched, notifier)
     return int(not is_ok)
 
 
