@@ -64,7 +64,7 @@ import tokenize  # noqa: F401 - linecache would import it in the middle of an im
 from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TextIO
+from typing import Any
 
 __version__ = "0.2.0"
 
@@ -90,8 +90,8 @@ def is_installed(file: str) -> bool:
 class Tracer:
     """Writes a line for each call and each line that a program runs.
 
-    A context manager. Lines go to `stream` (stderr) unless `quiet`, and with `log_dir` to a file
-    per process. Raises OSError where that cannot be opened.
+    A context manager. Lines go to stderr unless `quiet`, and with `log_dir` to a file per process.
+    Raises OSError where that cannot be opened.
     """
 
     def __init__(
@@ -99,12 +99,11 @@ class Tracer:
         packages_to_include: Iterable[str] | None = None,
         *,
         log_dir: str | os.PathLike[str] | None = None,
-        stream: TextIO | None = None,
         quiet: bool = False,
     ) -> None:
         self.included = None if packages_to_include is None else tuple(packages_to_include)
         self.log_dir = Path(log_dir).absolute() if log_dir else None
-        self.stream = None if quiet else stream or sys.stderr
+        self.stream = None if quiet else sys.stderr
         self.lines = 0
         self.problem: str | None = None  # why the trace ended early, if it did
         self.is_active = False

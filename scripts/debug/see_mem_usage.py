@@ -53,7 +53,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 __version__ = "0.2.0"
 
@@ -121,7 +121,6 @@ def see_memory_usage(
     ranks: Iterable[int] | None = None,
     pss: bool = True,
     reset_peaks: bool = False,
-    stream: TextIO | None = None,
 ) -> dict[str, Any] | None:
     """Print one line about the memory of this process and its device, and return its numbers.
 
@@ -152,7 +151,7 @@ def see_memory_usage(
         line += f" | {row['device']}" + show("allocated", "allocated")
         line += show("reserved", "reserved") + show("peak", "peak_allocated")
         line += show("device", "device_used") + f" of {format_memory(row['device_total_bytes'])}"
-    print(line, file=stream or sys.stderr, flush=True)
+    print(line, file=sys.stderr, flush=True)
     if reset_peaks:
         with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
@@ -164,13 +163,13 @@ def see_memory_usage(
 def run_demo() -> int:
     """Take memory and give it back; 0 if exactly that is seen."""
     size = 64 * 1024**2
-    see_memory_usage("start", stream=sys.stdout, reset_peaks=True)
+    see_memory_usage("start", reset_peaks=True)
     block = mmap.mmap(-1, size)
     for first in range(0, size, mmap.PAGESIZE):
         block[first] = 1
-    taken = see_memory_usage("taken", stream=sys.stdout) or {}
+    taken = see_memory_usage("taken") or {}
     block.close()
-    gone = see_memory_usage("given back", stream=sys.stdout) or {}
+    gone = see_memory_usage("given back") or {}
     changes = (taken["rss_growth_bytes"] or 0, -(gone["rss_growth_bytes"] or 0))
     is_right = all(abs(change - size) < 4 * 1024**2 for change in changes)
     print(f"took {format_memory(size)}, gave it back: {'seen' if is_right else 'NOT SEEN'}")

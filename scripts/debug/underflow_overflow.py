@@ -68,8 +68,6 @@ PROFILES = {
 }
 WRAPPERS = {"module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"}
 PLANT = "blocks.1.mlp.down"
-LARGE_SHARE = 0.1
-"""From this share of its data type's largest number on, a value is marked."""
 
 
 class Reading(NamedTuple):
@@ -151,11 +149,8 @@ def read_tensor(name: str, tensor: Any) -> Reading:
         low, high = (float(value) for value in torch.aminmax(get_values(tensor).abs()))
     except (RuntimeError, TypeError):  # empty, on the meta device, or a type of 4 bits
         return Reading(name, 0.0, f"{'cannot be read':>17} {name}")
-    line = f"{low:.2e} {high:8.2e} {name} {str(tensor.dtype).removeprefix('torch.')}"
-    if tensor.dtype.is_floating_point:
-        share = high / torch.finfo(tensor.dtype).max
-        line += f", {share:.0%} of its largest" if LARGE_SHARE <= share <= 1 else ""
-    return Reading(name, high, line)
+    kind = str(tensor.dtype).removeprefix("torch.")
+    return Reading(name, high, f"{low:.2e} {high:8.2e} {name} {kind}")
 
 
 def detect_overflow(tensor: Any, name: str) -> bool:
@@ -195,7 +190,7 @@ class DebugUnderflowOverflow:
     """Finds the first inf or nan of a model, and shows the frames before it.
 
     Raises NonFiniteDetected where it appears unless `stop` is False (`report` has it then), and
-    BatchLimitReached when the batch after `abort_after_batch_num` begins. close() removes all hooks.
+    BatchLimitReached when the batch after `abort_after_batch_num` begins.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Alerts by mail, webhook or stdout, as a small TOML file asks for them."""
+"""Alerts by mail, webhook or stdout, sent once per change, as a small TOML file asks for them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import json
 import re
 import socket
 import sys
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from kit.cli import UsageError
+from kit.report import read_json, write_json
 from kit.settings import Settings
 
 SECONDS = 30.0
@@ -172,3 +175,87 @@ def send_test(channels: Sequence[Channel], tool: str) -> int:
     for channel, problem in zip(channels, problems, strict=True):
         print(problem or f"{channel.name}: sent", file=sys.stderr if problem else sys.stdout)
     return int(any(problems))
+
+
+class Notifier:
+    """States by key ("ok" is the good one), and which channel was told of which, kept in a file.
+
+    A state counts once it was seen `patience` times in a row; "ok" counts at once. A channel that
+    failed is tried again at the next look, and the other channels do not hear of it twice.
+    """
+
+    def __init__(
+        self,
+        tool: str,
+        channels: Sequence[Channel],
+        title: str = "",
+        patience: int = 1,
+        path: Path | None = None,
+    ) -> None:
+        self.tool = tool
+        self.channels = channels
+        self.title = title or tool
+        self.patience = patience
+        self.path = path
+        self.entries: dict[str, dict[str, Any]] = {}
+        self.sent: list[dict[str, str]] = []
+        self.problems: list[str] = []
+
+    def load(self) -> None:
+        """Begin a look with what the file holds. Raises UsageError where it is some other file."""
+        self.sent, self.problems = [], []
+        if self.path is None or not self.path.exists():
+            return
+        kind = f"state of {self.tool}"
+        document = read_json("state", self.path)
+        if not isinstance(document, dict) or document.get("kind") != kind:
+            raise UsageError(f"{self.path} is not the {kind}: name another file, or remove it")
+        self.entries = document["entries"]
+
+    def settle(self, key: str, seen: str, patience: int | None = None) -> dict[str, Any]:
+        """The entry of a key after a look; its `state` is what counts now."""
+        fresh = {"state": "ok", "seen": "ok", "count": 0, "told": {}, "samples": []}
+        entry = self.entries.setdefault(key, fresh)
+        entry["count"] = entry["count"] + 1 if entry["seen"] == seen else 1
+        entry["seen"] = seen
+        if seen == "ok" or entry["count"] >= (patience or self.patience):
+            entry["state"] = seen
+        return entry
+
+    def notify(self, sentences: Mapping[str, str]) -> None:
+        """Send what the channels were not told yet, and forget keys without a sentence."""
+        self.entries = {key: self.entries[key] for key in sentences}
+        for channel in self.channels:
+            due = [
+                key
+                for key, entry in self.entries.items()
+                if entry["seen"] == entry["state"] != entry["told"].get(channel.name, "ok")
+            ]
+            if not due:
+                continue
+            names = [f"{key} {self.entries[key]['state']}" for key in due[:3]]
+            more = f" and {len(due) - 3} more" if len(due) > 3 else ""
+            text = "\n".join(f"{self.title}: {sentences[key]}" for key in due)
+            subject = f"[{self.title}] {', '.join(names)}{more}"
+            if problem := send_alert(channel, subject, text):
+                self.problems.append(f"{problem}; it will be sent at the next look")
+                continue
+            for key in due:
+                state = self.entries[key]["state"]
+                self.sent.append({"channel": channel.name, "about": key, "state": state})
+                self.entries[key]["told"][channel.name] = state
+        try:
+            if self.path:
+                write_json(self.path, {"kind": f"state of {self.tool}", "entries": self.entries})
+        except OSError as error:
+            text = f"the state was not saved, so alerts may come again: {error.strerror}"
+            self.problems.append(text)
+        for problem in self.problems:
+            print(f"problem: {problem}", file=sys.stderr)
+
+
+def read_notifier(top: Settings, tool: str, patience: int = 1) -> Notifier:
+    """The notifier of a file: title, state, patience and channels. Raises UsageError."""
+    state = top.find_file(top.take("state", str, f"{top.file.stem}.state.json"))
+    title, looks = top.take("title", str, tool), top.take("patience", int, patience)
+    return Notifier(tool, read_channels(top), title, looks, state)

@@ -54,9 +54,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.alerts import CHANNELS_EXAMPLE, Stdout, send_test
+from kit.alerts import CHANNELS_EXAMPLE, Notifier, Stdout, read_notifier, send_test
 from kit.cli import Parser, UsageError, duration, regex_pattern, size, start
-from kit.notify import Notifier, read_notifier
 from kit.quantities import format_prefixed
 from kit.report import format_seconds, format_table
 from kit.settings import Settings, read_settings

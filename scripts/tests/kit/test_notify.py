@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import notify
+from kit.alerts import Notifier
 from kit.cli import UsageError
 
 
@@ -37,7 +37,7 @@ def look(tmp_path: Path, channels: list[Any]):
     """One look by a process of its own that sees these states; what went wrong."""
 
     def make(patience: int = 1, **states: str) -> list[str]:
-        notifier = notify.Notifier("dog", channels, "x", patience, tmp_path / "s.json")
+        notifier = Notifier("dog", channels, "x", patience, tmp_path / "s.json")
         notifier.load()
         for key, state in states.items():
             notifier.settle(key, state)
