@@ -18,7 +18,6 @@ from kit.settings import Settings
 
 SECONDS = 30.0
 """What a server may take to answer."""
-PORTS = {"none": 25, "starttls": 587, "tls": 465}
 
 CHANNELS_EXAMPLE = """\
 stdout = true                       # alerts on stdout too
@@ -26,13 +25,12 @@ stdout = true                       # alerts on stdout too
 #[mail]
 #to = ["you@example.org"]
 #from = "watchdog@example.org"
-#server = "mail.example.org:587"    # default: localhost
+#server = "mail.example.org:587"    # default: localhost:25
 #security = "starttls"              # none, starttls or tls
 #login_file = "mail.login"          # user and password, one per line; chmod 600
 
 #[webhook]
-#url_file = "webhook.url"           # chmod 600; or url = "https://..."
-#text_key = "text"                  # the key that gets the text in the JSON that is posted
+#url_file = "webhook.url"           # gets a POST of {"text": ...}, as Slack takes it; chmod 600
 """
 
 
@@ -40,7 +38,7 @@ class Mail(NamedTuple):
     """Alerts by SMTP."""
 
     to: Sequence[str]
-    server: tuple[str, int] = ("localhost", 0)
+    server: tuple[str, int] = ("localhost", 25)
     security: str = "none"
     login: Sequence[str] = ()
     sender: str | None = None
@@ -60,25 +58,23 @@ class Mail(NamedTuple):
         message["Date"] = localtime()
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(text.encode("utf-8", "replace").decode())
-        host, port = self.server[0], self.server[1] or PORTS[self.security]
         client: smtplib.SMTP = (
-            smtplib.SMTP_SSL(host, port, timeout=SECONDS, context=ssl.create_default_context())
+            smtplib.SMTP_SSL(*self.server, timeout=SECONDS, context=ssl.create_default_context())
             if self.security == "tls"
-            else smtplib.SMTP(host, port, timeout=SECONDS)
+            else smtplib.SMTP(*self.server, timeout=SECONDS)
         )
         with client:
             if self.security == "starttls":
                 client.starttls(context=ssl.create_default_context())
             if self.login:
-                client.login(self.login[0], self.login[1])
+                client.login(*self.login[:2])
             client.send_message(message)
 
 
 class Webhook(NamedTuple):
-    """Alerts by a POST of JSON with the text under one key, as Slack and others take it."""
+    """Alerts by a POST of `{"text": ...}`, as Slack and others take it."""
 
     url: str
-    text_key: str = "text"
     name: str = "webhook"
 
     def send(self, subject: str, text: str) -> None:
@@ -86,7 +82,7 @@ class Webhook(NamedTuple):
         import urllib.error
         import urllib.request
 
-        body = {self.text_key: f"{subject}\n{text}"}
+        body = {"text": f"{subject}\n{text}"}
         headers = {"Content-Type": "application/json", "User-Agent": "watchdog"}
         request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
         try:
@@ -120,11 +116,11 @@ def mail_address(text: str) -> str:
 
 
 def mail_server(text: str) -> tuple[str, int]:
-    """`HOST` or `HOST:PORT`; port 0 stands for the usual one."""
-    host, colon, port = text.partition(":")
-    if not host or (colon and not (port.isdecimal() and 0 < int(port) < 65536)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a mail server: write HOST or HOST:587")
-    return host, int(port or 0)
+    """`HOST:PORT`."""
+    host, _, port = text.partition(":")
+    if not host or not port.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a mail server: write HOST:587")
+    return host, int(port)
 
 
 def read_channels(top: Settings) -> list[Channel]:
@@ -134,12 +130,12 @@ def read_channels(top: Settings) -> list[Channel]:
         login = table.read_secret("login_file") or []
         mail = Mail(
             to=table.take("to", list, []),
-            server=table.parse("server", mail_server, "localhost"),
+            server=table.parse("server", mail_server, "localhost:25"),
             security=table.take("security", str, "none"),
             login=login,
             sender=table.parse("from", mail_address),
         )
-        if mail.security not in PORTS:
+        if mail.security not in ("none", "starttls", "tls"):
             raise table.error("security", "has to be none, starttls or tls")
         if login and (mail.security == "none" or len(login) < 2):
             raise table.error("login_file", "needs security, and user and password on two lines")
@@ -148,12 +144,11 @@ def read_channels(top: Settings) -> list[Channel]:
         table.close()
         channels.append(mail)
     if table := top.take_table("webhook"):
-        url = (table.read_secret("url_file") or [table.take("url", str, "")])[0].strip()
+        url = "".join(table.read_secret("url_file") or [])
         if not url.startswith(("https://", "http://")):
-            raise table.error("url", "give url or url_file: https://...")
-        text_key = table.take("text_key", str, "text")
+            raise table.error("url_file", "has to name a file with the address: https://...")
         table.close()
-        channels.append(Webhook(url, text_key))
+        channels.append(Webhook(url))
     if top.take("stdout", bool, not channels):
         channels.append(Stdout())
     return channels

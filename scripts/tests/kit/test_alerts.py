@@ -125,10 +125,10 @@ def test_mail_with_starttls_and_login(
 
 
 def test_a_webhook_gets_the_text(hook: tuple[list[int], list[Any], str]) -> None:
-    """As JSON, under the key that it wants."""
+    """As JSON."""
     _, posts, url = hook
-    assert alerts.send_alert(alerts.Webhook(url, "content"), *ALERT) is None
-    assert posts == [{"content": "disk\nfull\n99 % of\nall"}]
+    assert alerts.send_alert(alerts.Webhook(url), *ALERT) is None
+    assert posts == [{"text": "disk\nfull\n99 % of\nall"}]
 
 
 def test_a_failing_webhook_keeps_its_secret(
@@ -153,7 +153,7 @@ def test_a_failing_webhook_keeps_its_secret(
         ({"mail": {"to": ["a@b"], "server": "x:y"}}, "mail.server: 'x:y' is not a mail server"),
         ({"mail": {"to": ["a@b"], "security": "ssl"}}, "mail.security: has to be none, starttls"),
         ({"mail": {"to": ["a@b"], "login_file": "login"}}, r"mail\.login_file: needs security"),
-        ({"webhook": {"url": "ftp://x"}}, "webhook.url: give url or url_file"),
+        ({"webhook": {"url_file": "login"}}, "webhook.url_file: has to name a file with"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, values: dict[str, Any], message: str) -> None:
