@@ -26,9 +26,8 @@ whole command, from outside.
 
 1 GiB = 1073741824 bytes. `(+...)` is the change since the previous call.
 
-RSS takes half a millisecond. PSS makes the kernel walk the page tables: with torch imported a call
-takes 6 ms, so one every 100 ms takes 5 to 7 % of a core; with 1 GiB of tensors in main memory 30 ms
-and 19 %. `pss=False` leaves it out. Measured on a CPU with pages of 4 KiB.
+PSS makes the kernel walk the page tables: a call takes 6 ms with torch imported, and 30 ms with
+1 GiB of tensors in main memory. Measured on a CPU with pages of 4 KiB.
 
 ## How to run
 
@@ -60,10 +59,10 @@ __version__ = "0.2.0"
 _last: dict[str, Any] = {}
 
 
-def read_process(pss: bool = True) -> dict[str, int | None]:
+def read_process() -> dict[str, int | None]:
     """RSS, PSS and peak RSS of this process in bytes, from Linux's /proc; None where unknown."""
     found: dict[str, int] = {}
-    for name in ("status", "smaps_rollup") if pss else ("status",):
+    for name in ("status", "smaps_rollup"):
         with contextlib.suppress(OSError):
             text = Path(f"/proc/self/{name}").read_text(encoding="utf-8", errors="replace")
             found |= {key: 1024 * int(kib) for key, kib in re.findall(r"(\w+):\s+(\d+) kB", text)}
@@ -119,18 +118,17 @@ def see_memory_usage(
     message: str = "",
     *,
     ranks: Iterable[int] | None = None,
-    pss: bool = True,
     reset_peaks: bool = False,
 ) -> dict[str, Any] | None:
     """Print one line about the memory of this process and its device, and return its numbers.
 
-    With `ranks` only these ranks do, and the others return None. `pss=False` leaves out what takes
-    longest. `reset_peaks` restarts the peaks from here.
+    With `ranks` only these ranks do, and the others return None. `reset_peaks` restarts the peaks
+    from here.
     """
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
     if ranks is not None and rank is not None and int(rank) not in ranks:
         return None
-    row: dict[str, Any] = read_process(pss) | read_device()
+    row: dict[str, Any] = read_process() | read_device()
     before = _last if _last.get("pid") == os.getpid() else {}  # a forked process starts again
     for name in ("rss", "pss", "allocated"):
         now, then = row[f"{name}_bytes"], before.get(f"{name}_bytes")

@@ -359,15 +359,12 @@ def build_model() -> Any:
 
     width = 32
 
-    def name_parts(**parts: Any) -> Any:
-        return nn.Sequential(collections.OrderedDict(parts))
-
     class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.norm = nn.LayerNorm(width)
             up, down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
-            self.mlp = name_parts(up=up, act=nn.ReLU(), gate=nn.Identity(), down=down)
+            self.mlp = nn.Sequential(collections.OrderedDict(up=up, act=nn.ReLU(), down=down))
 
         def forward(self, x: Any) -> Any:
             return x + self.mlp(self.norm(x))
@@ -375,7 +372,8 @@ def build_model() -> Any:
     torch.manual_seed(0)
     blocks = nn.Sequential(Block(), Block())
     embed, norm, head = nn.Embedding(64, width), nn.LayerNorm(width), nn.Linear(width, 64)
-    return name_parts(embed=embed, blocks=blocks, norm=norm, head=head)
+    parts = collections.OrderedDict(embed=embed, blocks=blocks, norm=norm, head=head)
+    return nn.Sequential(parts)
 
 
 def time_step(step: Callable[[], Any]) -> float:
