@@ -187,10 +187,7 @@ def measure_quota(watched: Watched) -> Answer:
     for group, word in found.groupdict().items():
         bare = (word or "-").rstrip("*").strip("[]")
         unit = watched.unit if group.startswith("bytes") and bare.isdigit() else 1
-        try:
-            numbers[group] = None if bare in ("-", "0", "none") else size(bare) * unit
-        except argparse.ArgumentTypeError as error:
-            raise OSError(str(error)) from error
+        numbers[group] = None if bare in ("-", "0", "none") else size(bare) * unit
     return {q: [numbers[q] or 0, numbers.get(f"{q}_limit")] for q in QUANTITIES if q in numbers}
 
 
@@ -198,12 +195,9 @@ MEASURES = {"statvfs": measure_statvfs, "du": measure_du, "quota": measure_quota
 
 
 def add_sample(samples: list[list[float]], used: float) -> list[list[float]]:
-    """The samples with one more: none older than HISTORY, and some hundred at most."""
+    """The samples with one more, and none older than HISTORY."""
     now = time.time()
-    kept = [sample for sample in samples if now - HISTORY <= sample[0] < now]
-    if len(kept) > 1 and kept[-1][0] - kept[-2][0] < HISTORY / 300:
-        kept.pop()
-    return [*kept, [now, used]]
+    return [*(sample for sample in samples if now - HISTORY <= sample[0] < now), [now, used]]
 
 
 def make_forecast(samples: Sequence[Sequence[float]], free: float) -> float | None:
@@ -236,7 +230,7 @@ def look(watched: Watched, notifier: Notifier) -> list[Finding]:
     failure, answer, findings = "", {}, []
     try:
         answer = MEASURES[watched.method](watched)
-    except OSError as error:
+    except (OSError, argparse.ArgumentTypeError) as error:  # the latter: not a number
         failure = str(error)
     for quantity, limit in watched.limits.items():
         state, remark = "unknown" if failure else "ok", failure or answer.get("remark", "")
