@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -159,6 +160,7 @@ def send_test(channels: Sequence[Channel], tool: str) -> int:
     return int(any(problems))
 
 
+@dataclass
 class Notifier:
     """States by key ("ok" is the good one), and which channel was told of which, kept in a file.
 
@@ -166,22 +168,14 @@ class Notifier:
     failed is tried again at the next look, and the other channels do not hear of it twice.
     """
 
-    def __init__(
-        self,
-        tool: str,
-        channels: Sequence[Channel],
-        title: str = "",
-        patience: int = 1,
-        path: Path | None = None,
-    ) -> None:
-        self.tool = tool
-        self.channels = channels
-        self.title = title or tool
-        self.patience = patience
-        self.path = path
-        self.entries: dict[str, dict[str, Any]] = {}
-        self.sent: list[dict[str, str]] = []
-        self.problems: list[str] = []
+    tool: str
+    channels: Sequence[Channel]
+    title: str = ""
+    patience: int = 1
+    path: Path | None = None
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sent: list[dict[str, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     def load(self) -> None:
         """Begin a look with what the file holds. Raises UsageError where it is some other file."""
@@ -217,8 +211,9 @@ class Notifier:
                 continue
             names = [f"{key} {self.entries[key]['state']}" for key in due[:3]]
             more = f" and {len(due) - 3} more" if len(due) > 3 else ""
-            text = "\n".join(f"{self.title}: {sentences[key]}" for key in due)
-            subject = f"[{self.title}] {', '.join(names)}{more}"
+            title = self.title or self.tool
+            text = "\n".join(f"{title}: {sentences[key]}" for key in due)
+            subject = f"[{title}] {', '.join(names)}{more}"
             if problem := send_alert(channel, subject, text):
                 self.problems.append(f"{problem}; it will be sent at the next look")
                 continue
