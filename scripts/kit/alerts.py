@@ -132,7 +132,7 @@ def read_channels(top: Settings) -> list[Channel]:
         table.close()
         channels.append(mail)
     if table := top.take_table("webhook"):
-        url = "".join(table.read_secret("url_file") or [])
+        url = (table.read_secret("url_file") or [""])[0].strip()
         if not url.startswith(("https://", "http://")):
             raise table.error("url_file", "has to name a file with the address: https://...")
         table.close()
