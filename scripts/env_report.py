@@ -18,7 +18,7 @@ addresses and job names are left out; `--with-hostname` adds the host name.
 
     python env_report.py --json facts.json
     srun --ntasks-per-node=1 python env_report.py --with-hostname
-    pdsh -w node[01-08] python /shared/env_report.py --no-torch --with-hostname
+    pdsh -w node[01-08] python /shared/env_report.py --with-hostname
 
 ## A good answer
 
@@ -54,7 +54,7 @@ from kit.topology import parse_cpus
 
 __version__ = "0.3.0"
 
-PROFILES = {"demo": ["--no-torch"], "full": []}
+PROFILES = {"demo": ["--demo"], "full": []}
 GIB, MIB, MEGAHERTZ = 1024**3, 1024**2, 1e6
 INSTRUCTION_SETS = """sse4_2 avx avx2 avx512f avx512_vnni avx_vnni avx512_bf16 avx512_fp16 amx_int8
 amx_bf16 amx_fp16 asimd asimdhp asimddp bf16 i8mm sve sve2 svebf16 sme sme2""".split()
@@ -143,11 +143,6 @@ def read_cpu(notes: list[str], cpuinfo: str, sysfs: Path = Path("/sys/devices/sy
     }
 
 
-def describe_accelerator(vendor: str, source: str, **known: Any) -> Facts:
-    """One accelerator with every key, null where nothing is known."""
-    return {"vendor": vendor, **dict.fromkeys(NVIDIA_SMI), **known, "source": source}
-
-
 def read_nvidia(ask: Callable[..., str | None] = run_command) -> list[Facts]:
     """NVIDIA GPUs by nvidia-smi."""
     fields = ",".join(field for field, _ in NVIDIA_SMI.values())
@@ -164,7 +159,7 @@ def read_nvidia(ask: Callable[..., str | None] = run_command) -> list[Facts]:
         if mask := facts["throttle_reasons"]:  # such as 0x0000000000000004
             reasons = enumerate(THROTTLE_REASONS)
             facts["throttle_reasons"] = [name for bit, name in reasons if int(mask, 16) >> bit & 1]
-        found.append(describe_accelerator("nvidia", "nvidia-smi", **facts))
+        found.append({"vendor": "nvidia", **facts, "source": "nvidia-smi"})
     return found
 
 
@@ -185,12 +180,15 @@ def read_amd(notes: list[str], ask: Callable[..., str | None] = run_command) -> 
     for entry in document["gpu_data"] if isinstance(document, dict) else document:
         power = get(entry, "limit", "socket_power") or get(entry, "limit", "max_power")
         facts = {
+            "vendor": "amd",
+            **dict.fromkeys(NVIDIA_SMI),
             "model": get(entry, "asic", "market_name"),
             "memory_bytes": read_number(get(entry, "vram", "size"), MIB),
             "power_limit_watts": read_number(power),
             "driver": get(entry, "driver", "version"),
+            "source": "amd-smi",
         }
-        found.append(describe_accelerator("amd", "amd-smi", **facts))
+        found.append(facts)
     return found
 
 
@@ -203,11 +201,11 @@ def read_torch_accelerators(torch: Any, notes: list[str]) -> list[Facts]:
     vendor = "amd" if torch.version.hip else VENDORS.get(kind, kind)
     found = []
     for index in range(torch.accelerator.device_count()):
-        facts = {"model": kind}
+        facts = {"vendor": vendor, **dict.fromkeys(NVIDIA_SMI), "model": kind, "source": "torch"}
         with contextlib.suppress(AttributeError, RuntimeError):  # mps has no properties
             properties = torch.get_device_module(kind).get_device_properties(index)
-            facts = {"model": properties.name, "memory_bytes": properties.total_memory}
-        found.append(describe_accelerator(vendor, "torch", **facts))
+            facts |= {"model": properties.name, "memory_bytes": properties.total_memory}
+        found.append(facts)
     return found
 
 
@@ -278,13 +276,13 @@ def make_label(cpu: Facts, accelerators: Sequence[Facts]) -> str:
     return f"cpu-{architecture}{strongest}-{cpu['cores'] or cpu['threads'] or 0}core"
 
 
-def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Facts:
+def collect_report(with_hostname: bool) -> Facts:
     """The whole report, ready for JSON."""
     notes: list[str] = []
     cpuinfo = read_text(Path("/proc/cpuinfo"))
     torch = None
     try:
-        torch = importlib.import_module("torch") if with_torch else None
+        torch = importlib.import_module("torch")
     except Exception as error:  # a broken install raises OSError, ImportError, AttributeError
         if importlib.util.find_spec("torch"):
             notes.append(f"torch is installed but does not import: {error}")
@@ -297,7 +295,7 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
     if torch is not None and not accelerators:
         accelerators = read_torch_accelerators(torch, notes)
     if not accelerators:
-        notes.append("no accelerator was found" + ("" if torch else " (torch was not asked)"))
+        notes.append("no accelerator was found")
     release = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text(Path("/etc/os-release")), re.M)
     machine: Facts = {
         "label": make_label(cpu, accelerators),
@@ -338,10 +336,8 @@ def print_report(report: Facts) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(__doc__, "env_report", __version__, demo=PROFILES["demo"])
-    add = parser.add_argument
-    add("--no-torch", action="store_true", help="do not import torch (faster; no RCCL version)")
-    add("--with-hostname", action="store_true", help="add the host name")
+    parser = Parser(__doc__, "env_report", __version__, demo=[])
+    parser.add_argument("--with-hostname", action="store_true", help="add the host name")
     return parser
 
 
@@ -349,7 +345,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     path = check_writable("--json", options.json) if options.json else None
-    report = collect_report(not options.no_torch, options.with_hostname)
+    report = collect_report(options.with_hostname)
     print_report(report)
     for note in report["caveats"]:
         print(f"note: {note}", file=sys.stderr)

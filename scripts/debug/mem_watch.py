@@ -18,7 +18,7 @@ The command keeps its input, output, signals and exit status.
   `--interval` is not seen.
 
 PSS makes the kernel walk the page tables. The cost is printed at the end, and the interval is
-stretched to keep it below a tenth of a core; `--no-pss` is cheaper.
+stretched to keep it below a tenth of a core.
 
 ## How to run
 
@@ -70,10 +70,10 @@ time.sleep(0.5)
 """
 
 
-def read_process(pid: int, pss: bool) -> dict[str, int]:
+def read_process(pid: int) -> dict[str, int]:
     """Bytes by name as the kernel has them: VmRSS, VmHWM (the peak), Rss, Pss, each if known."""
     found: dict[str, int] = {}
-    for name in ("status", "smaps_rollup") if pss else ("status",):
+    for name in ("status", "smaps_rollup"):
         try:
             text = Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="replace")
         except OSError:  # it has ended, or is another user's
@@ -107,7 +107,7 @@ def watch(options: argparse.Namespace, report: Report) -> int:
         worked = time.process_time()
         tree = find_tree(tree)  # what has lost its parent stays in it
         row: Row = {"seconds": time.monotonic() - began, "processes": len(tree)}
-        memory = [read_process(process.pid, options.pss) for process in tree]
+        memory = [read_process(process.pid) for process in tree]
         shares = [found.get("Pss") for found in memory]
         row["rss_bytes"] = sum(found.get("Rss", found.get("VmRSS", 0)) for found in memory)
         row["pss_bytes"] = None if None in shares else sum(share or 0 for share in shares)
@@ -159,7 +159,6 @@ def build_parser() -> Parser:
     add("--interval", type=duration, default=1.0, metavar="TIME", help="(default: 1s)")
     add("--report", type=duration, default=60.0, metavar="TIME",
         help="time between two printed lines (default: 60s)")
-    add("--no-pss", dest="pss", action="store_false", help="leave out what takes longest to read")
     add("command", nargs="*", metavar="-- COMMAND", help="the command and its arguments")
     # fmt: on
     return parser

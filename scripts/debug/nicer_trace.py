@@ -64,7 +64,7 @@ import tokenize  # noqa: F401 - linecache would import it in the middle of an im
 from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TextIO
+from typing import Any
 
 __version__ = "0.2.0"
 
@@ -90,8 +90,8 @@ def is_installed(file: str) -> bool:
 class Tracer:
     """Writes a line for each call and each line that a program runs.
 
-    A context manager. Lines go to `stream` (stderr) unless `quiet`, and with `log_dir` to a file
-    per process. Raises OSError where that cannot be opened.
+    A context manager. Lines go to stderr unless `quiet`, and with `log_dir` to a file per process.
+    Raises OSError where that cannot be opened.
     """
 
     def __init__(
@@ -99,14 +99,12 @@ class Tracer:
         packages_to_include: Iterable[str] | None = None,
         *,
         log_dir: str | os.PathLike[str] | None = None,
-        stream: TextIO | None = None,
         quiet: bool = False,
     ) -> None:
         self.included = None if packages_to_include is None else tuple(packages_to_include)
         self.log_dir = Path(log_dir).absolute() if log_dir else None
-        self.stream = None if quiet else stream or sys.stderr
+        self.stream = None if quiet else sys.stderr
         self.lines = 0
-        self.problem: str | None = None  # why the trace ended early, if it did
         self.is_active = False
         self.file: int | None = None
         # By id, because equal code objects may come from different files; the code object is kept,
@@ -168,27 +166,23 @@ class Tracer:
         return self.judged.setdefault(id(code), (code, module if is_shown else None))
 
     def _trace(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        """What Python calls before each call and line. Its errors must not reach the program."""
+        """What Python calls before each call and line."""
         if not self.is_active:
             return None
-        try:
-            code = frame.f_code
-            module = (self.judged.get(id(code)) or self._judge(frame))[1]
-            if module is None:
-                return None
-            if event == "call":
-                text = f"call  {module}.{code.co_qualname}:{code.co_firstlineno}"
-                caller = frame.f_back
-                name = caller.f_globals.get("__name__", "?") if caller else "runpy"
-                if name != "runpy" and caller.f_code.co_filename != OWN_FILE:
-                    text += f" from {name}.{caller.f_code.co_qualname}:{caller.f_lineno}"
-                self._write(text)
-            elif event == "line":
-                source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals)
-                self._write(f"line  {module}:{frame.f_lineno} {source}")
-        except Exception as error:
-            self.problem = str(error) or type(error).__name__
-            self.stop()
+        code = frame.f_code
+        module = (self.judged.get(id(code)) or self._judge(frame))[1]
+        if module is None:
+            return None
+        if event == "call":
+            text = f"call  {module}.{code.co_qualname}:{code.co_firstlineno}"
+            caller = frame.f_back
+            name = caller.f_globals.get("__name__", "?") if caller else "runpy"
+            if name != "runpy" and caller.f_code.co_filename != OWN_FILE:
+                text += f" from {name}.{caller.f_code.co_qualname}:{caller.f_lineno}"
+            self._write(text)
+        elif event == "line":
+            source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals)
+            self._write(f"line  {module}:{frame.f_lineno} {source}")
         return self._trace
 
     def _write(self, text: str) -> None:
@@ -224,8 +218,6 @@ def finish(tracer: Tracer, pid: int) -> None:
     if os.getpid() == pid:
         place = f", in {tracer.path}" if tracer.path else ""
         print(f"nicer_trace: {tracer.lines} lines{place}", file=sys.stderr)
-    if tracer.problem:
-        print(f"nicer_trace: the trace ended early: {tracer.problem}", file=sys.stderr)
 
 
 DEMO = """def count(limit):

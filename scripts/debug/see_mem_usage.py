@@ -26,9 +26,8 @@ whole command, from outside.
 
 1 GiB = 1073741824 bytes. `(+...)` is the change since the previous call.
 
-RSS takes half a millisecond. PSS makes the kernel walk the page tables: with torch imported a call
-takes 6 ms, so one every 100 ms takes 5 to 7 % of a core; with 1 GiB of tensors in main memory 30 ms
-and 19 %. `pss=False` leaves it out. Measured on a CPU with pages of 4 KiB.
+PSS makes the kernel walk the page tables: a call takes 6 ms with torch imported, and 30 ms with
+1 GiB of tensors in main memory. Measured on a CPU with pages of 4 KiB.
 
 ## How to run
 
@@ -53,17 +52,17 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 __version__ = "0.2.0"
 
 _last: dict[str, Any] = {}
 
 
-def read_process(pss: bool = True) -> dict[str, int | None]:
+def read_process() -> dict[str, int | None]:
     """RSS, PSS and peak RSS of this process in bytes, from Linux's /proc; None where unknown."""
     found: dict[str, int] = {}
-    for name in ("status", "smaps_rollup") if pss else ("status",):
+    for name in ("status", "smaps_rollup"):
         with contextlib.suppress(OSError):
             text = Path(f"/proc/self/{name}").read_text(encoding="utf-8", errors="replace")
             found |= {key: 1024 * int(kib) for key, kib in re.findall(r"(\w+):\s+(\d+) kB", text)}
@@ -119,19 +118,17 @@ def see_memory_usage(
     message: str = "",
     *,
     ranks: Iterable[int] | None = None,
-    pss: bool = True,
     reset_peaks: bool = False,
-    stream: TextIO | None = None,
 ) -> dict[str, Any] | None:
     """Print one line about the memory of this process and its device, and return its numbers.
 
-    With `ranks` only these ranks do, and the others return None. `pss=False` leaves out what takes
-    longest. `reset_peaks` restarts the peaks from here.
+    With `ranks` only these ranks do, and the others return None. `reset_peaks` restarts the peaks
+    from here.
     """
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
     if ranks is not None and rank is not None and int(rank) not in ranks:
         return None
-    row: dict[str, Any] = read_process(pss) | read_device()
+    row: dict[str, Any] = read_process() | read_device()
     before = _last if _last.get("pid") == os.getpid() else {}  # a forked process starts again
     for name in ("rss", "pss", "allocated"):
         now, then = row[f"{name}_bytes"], before.get(f"{name}_bytes")
@@ -152,7 +149,7 @@ def see_memory_usage(
         line += f" | {row['device']}" + show("allocated", "allocated")
         line += show("reserved", "reserved") + show("peak", "peak_allocated")
         line += show("device", "device_used") + f" of {format_memory(row['device_total_bytes'])}"
-    print(line, file=stream or sys.stderr, flush=True)
+    print(line, file=sys.stderr, flush=True)
     if reset_peaks:
         with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
@@ -164,13 +161,13 @@ def see_memory_usage(
 def run_demo() -> int:
     """Take memory and give it back; 0 if exactly that is seen."""
     size = 64 * 1024**2
-    see_memory_usage("start", stream=sys.stdout, reset_peaks=True)
+    see_memory_usage("start", reset_peaks=True)
     block = mmap.mmap(-1, size)
     for first in range(0, size, mmap.PAGESIZE):
         block[first] = 1
-    taken = see_memory_usage("taken", stream=sys.stdout) or {}
+    taken = see_memory_usage("taken") or {}
     block.close()
-    gone = see_memory_usage("given back", stream=sys.stdout) or {}
+    gone = see_memory_usage("given back") or {}
     changes = (taken["rss_growth_bytes"] or 0, -(gone["rss_growth_bytes"] or 0))
     is_right = all(abs(change - size) < 4 * 1024**2 for change in changes)
     print(f"took {format_memory(size)}, gave it back: {'seen' if is_right else 'NOT SEEN'}")

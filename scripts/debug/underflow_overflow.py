@@ -57,7 +57,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 __version__ = "0.2.0"
 
@@ -68,8 +68,6 @@ PROFILES = {
 }
 WRAPPERS = {"module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"}
 PLANT = "blocks.1.mlp.down"
-LARGE_SHARE = 0.1
-"""From this share of its data type's largest number on, a value is marked."""
 
 
 class Reading(NamedTuple):
@@ -151,11 +149,8 @@ def read_tensor(name: str, tensor: Any) -> Reading:
         low, high = (float(value) for value in torch.aminmax(get_values(tensor).abs()))
     except (RuntimeError, TypeError):  # empty, on the meta device, or a type of 4 bits
         return Reading(name, 0.0, f"{'cannot be read':>17} {name}")
-    line = f"{low:.2e} {high:8.2e} {name} {str(tensor.dtype).removeprefix('torch.')}"
-    if tensor.dtype.is_floating_point:
-        share = high / torch.finfo(tensor.dtype).max
-        line += f", {share:.0%} of its largest" if LARGE_SHARE <= share <= 1 else ""
-    return Reading(name, high, line)
+    kind = str(tensor.dtype).removeprefix("torch.")
+    return Reading(name, high, f"{low:.2e} {high:8.2e} {name} {kind}")
 
 
 def detect_overflow(tensor: Any, name: str) -> bool:
@@ -195,8 +190,7 @@ class DebugUnderflowOverflow:
     """Finds the first inf or nan of a model, and shows the frames before it.
 
     Raises NonFiniteDetected where it appears unless `stop` is False (`report` has it then), and
-    BatchLimitReached when the batch after `abort_after_batch_num` begins. close(), or the end of a
-    `with` block, removes all hooks.
+    BatchLimitReached when the batch after `abort_after_batch_num` begins.
     """
 
     def __init__(
@@ -210,14 +204,12 @@ class DebugUnderflowOverflow:
         low_overhead: bool = False,
         ignore: Iterable[str] = (),
         stop: bool = True,
-        stream: TextIO | None = None,
     ) -> None:
         self.traced = frozenset(trace_batch_nums)
         if low_overhead and (self.traced or check_gradients):
             raise ValueError("low_overhead looks at outputs only: no traces and no gradients")
         self.abort_after, self.checks_gradients = abort_after_batch_num, check_gradients
         self.is_light, self.stops, self.ignored = low_overhead, stop, tuple(ignore)
-        self.stream = stream or sys.stderr
         rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
         self.prefix = "" if rank is None else f"[rank {rank}] "
         self.batch_number = -1
@@ -245,14 +237,6 @@ class DebugUnderflowOverflow:
         """Remove all hooks."""
         for handle in self.handles:
             handle.remove()
-
-    def __enter__(self) -> DebugUnderflowOverflow:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.close()
-        if kind is None:
-            self.check()
 
     def _begin_batch(self, _module: Any, _arguments: Any) -> None:
         self.check()
@@ -306,8 +290,8 @@ class DebugUnderflowOverflow:
             raise self.report
 
     def _print(self, text: str) -> None:
-        self.stream.write("".join(f"{self.prefix}{line}\n" for line in text.splitlines()))
-        self.stream.flush()
+        sys.stderr.write("".join(f"{self.prefix}{line}\n" for line in text.splitlines()))
+        sys.stderr.flush()
 
     def _note_peak(self, number: int, output: Any) -> None:
         """Have the device remember the largest value of the outputs; nothing waits for it."""
@@ -373,15 +357,12 @@ def build_model() -> Any:
 
     width = 32
 
-    def name_parts(**parts: Any) -> Any:
-        return nn.Sequential(collections.OrderedDict(parts))
-
     class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.norm = nn.LayerNorm(width)
             up, down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
-            self.mlp = name_parts(up=up, act=nn.ReLU(), gate=nn.Identity(), down=down)
+            self.mlp = nn.Sequential(collections.OrderedDict(up=up, act=nn.ReLU(), down=down))
 
         def forward(self, x: Any) -> Any:
             return x + self.mlp(self.norm(x))
@@ -389,16 +370,16 @@ def build_model() -> Any:
     torch.manual_seed(0)
     blocks = nn.Sequential(Block(), Block())
     embed, norm, head = nn.Embedding(64, width), nn.LayerNorm(width), nn.Linear(width, 64)
-    return name_parts(embed=embed, blocks=blocks, norm=norm, head=head)
+    parts = collections.OrderedDict(embed=embed, blocks=blocks, norm=norm, head=head)
+    return nn.Sequential(parts)
 
 
-def time_step(model: Any, step: Callable[[], Any], **hooks: bool) -> float:
-    """The median time of a step, with the hooks of a detector."""
+def time_step(step: Callable[[], Any]) -> float:
+    """The median time of a step after the first."""
     seconds = []
     for _ in range(6):
         began = time.perf_counter()
-        with DebugUnderflowOverflow(model, **hooks) if hooks else contextlib.nullcontext():
-            float(step())
+        float(step())
         seconds.append(time.perf_counter() - began)
     return statistics.median(seconds[1:])
 
@@ -415,14 +396,17 @@ def run_demo(model: Any, tokens: Any) -> tuple[list[Any], str]:
         loss.backward()
         return loss.detach()
 
-    plain = time_step(model, step)
-    light, full = (time_step(model, step, low_overhead=light) / plain for light in (True, False))
-    text = f"with low_overhead {light:.2g} times, with all frames {full:.2g} times as long"
-    print(f"note: a step takes {plain * 1e3:.2g} ms; {text}", file=sys.stderr)
+    plain = time_step(step)
+    print(f"note: a step takes {plain * 1e3:.2g} ms", file=sys.stderr)
+    for is_light, name in ((True, "low_overhead"), (False, "all frames")):
+        debug = DebugUnderflowOverflow(model, low_overhead=is_light)
+        print(f"note: with {name} {time_step(step) / plain:.2g} times as long", file=sys.stderr)
+        debug.close()
     # The largest finite weight, whose products are not finite.
     model.get_submodule(PLANT).weight.data.fill_(torch.finfo(torch.float16).max)
-    debug = DebugUnderflowOverflow(model, stream=sys.stdout, stop=False)
-    step()
+    debug = DebugUnderflowOverflow(model, stop=False)
+    with contextlib.redirect_stderr(sys.stdout):
+        step()
     if debug.report is None or debug.report.maker != PLANT:
         return [], f"the overflow of {PLANT} was not found"
     rows = [

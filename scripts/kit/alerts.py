@@ -1,4 +1,4 @@
-"""Alerts by mail, webhook or stdout, as a small TOML file asks for them."""
+"""Alerts by mail, webhook or stdout, sent once per change, as a small TOML file asks for them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ import json
 import re
 import socket
 import sys
-import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from kit.cli import UsageError
+from kit.report import read_json, write_json
 from kit.settings import Settings
 
-TRIES = 3
-"""How often an alert is sent before that counts as failed."""
-PAUSE_SECONDS = 2.0
-"""Between two tries."""
 SECONDS = 30.0
 """What a server may take to answer."""
-PORTS = {"none": 25, "starttls": 587, "tls": 465}
 
 CHANNELS_EXAMPLE = """\
 stdout = true                       # alerts on stdout too
@@ -28,13 +26,12 @@ stdout = true                       # alerts on stdout too
 #[mail]
 #to = ["you@example.org"]
 #from = "watchdog@example.org"
-#server = "mail.example.org:587"    # default: localhost
-#security = "starttls"              # none, starttls or tls
+#server = "mail.example.org:587"    # default: localhost:25
+#security = "starttls"              # or none
 #login_file = "mail.login"          # user and password, one per line; chmod 600
 
 #[webhook]
-#url_file = "webhook.url"           # chmod 600; or url = "https://..."
-#text_key = "text"                  # the key that gets the text in the JSON that is posted
+#url_file = "webhook.url"           # gets a POST of {"text": ...}, as Slack takes it; chmod 600
 """
 
 
@@ -42,7 +39,7 @@ class Mail(NamedTuple):
     """Alerts by SMTP."""
 
     to: Sequence[str]
-    server: tuple[str, int] = ("localhost", 0)
+    server: tuple[str, int] = ("localhost", 25)
     security: str = "none"
     login: Sequence[str] = ()
     sender: str | None = None
@@ -60,44 +57,29 @@ class Mail(NamedTuple):
         message["From"] = self.sender or f"{getpass.getuser()}@{socket.gethostname()}"
         message["To"] = ", ".join(self.to)
         message["Date"] = localtime()
-        message["Auto-Submitted"] = "auto-generated"
-        message.set_content(text.encode("utf-8", "replace").decode())
-        host, port = self.server[0], self.server[1] or PORTS[self.security]
-        client: smtplib.SMTP = (
-            smtplib.SMTP_SSL(host, port, timeout=SECONDS, context=ssl.create_default_context())
-            if self.security == "tls"
-            else smtplib.SMTP(host, port, timeout=SECONDS)
-        )
-        with client:
+        message.set_content(text)
+        with smtplib.SMTP(*self.server, timeout=SECONDS) as client:
             if self.security == "starttls":
                 client.starttls(context=ssl.create_default_context())
             if self.login:
-                client.login(self.login[0], self.login[1])
+                client.login(*self.login[:2])
             client.send_message(message)
 
 
 class Webhook(NamedTuple):
-    """Alerts by a POST of JSON with the text under one key, as Slack and others take it."""
+    """Alerts by a POST of `{"text": ...}`, as Slack and others take it."""
 
     url: str
-    text_key: str = "text"
     name: str = "webhook"
 
     def send(self, subject: str, text: str) -> None:
         """Post. Raises OSError, without the address in it: that is a secret."""
-        import urllib.error
         import urllib.request
 
-        body = {self.text_key: f"{subject}\n{text}"}
+        body = {"text": f"{subject}\n{text}"}
         headers = {"Content-Type": "application/json", "User-Agent": "watchdog"}
         request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
-        try:
-            urllib.request.urlopen(request, timeout=SECONDS).close()
-        except urllib.error.HTTPError as error:
-            error.close()
-            raise OSError(f"it answered {error.code} {error.reason}") from None
-        except urllib.error.URLError as error:
-            raise OSError(f"no connection: {error.reason}") from None
+        urllib.request.urlopen(request, timeout=SECONDS).close()
 
 
 class Stdout(NamedTuple):
@@ -122,11 +104,11 @@ def mail_address(text: str) -> str:
 
 
 def mail_server(text: str) -> tuple[str, int]:
-    """`HOST` or `HOST:PORT`; port 0 stands for the usual one."""
-    host, colon, port = text.partition(":")
-    if not host or (colon and not (port.isdecimal() and 0 < int(port) < 65536)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a mail server: write HOST or HOST:587")
-    return host, int(port or 0)
+    """`HOST:PORT`."""
+    host, _, port = text.partition(":")
+    if not host or not port.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a mail server: write HOST:587")
+    return host, int(port)
 
 
 def read_channels(top: Settings) -> list[Channel]:
@@ -136,13 +118,13 @@ def read_channels(top: Settings) -> list[Channel]:
         login = table.read_secret("login_file") or []
         mail = Mail(
             to=table.take("to", list, []),
-            server=table.parse("server", mail_server, "localhost"),
+            server=table.parse("server", mail_server, "localhost:25"),
             security=table.take("security", str, "none"),
             login=login,
             sender=table.parse("from", mail_address),
         )
-        if mail.security not in PORTS:
-            raise table.error("security", "has to be none, starttls or tls")
+        if mail.security not in ("none", "starttls"):
+            raise table.error("security", "has to be starttls or none")
         if login and (mail.security == "none" or len(login) < 2):
             raise table.error("login_file", "needs security, and user and password on two lines")
         if not mail.to:
@@ -150,28 +132,23 @@ def read_channels(top: Settings) -> list[Channel]:
         table.close()
         channels.append(mail)
     if table := top.take_table("webhook"):
-        url = (table.read_secret("url_file") or [table.take("url", str, "")])[0].strip()
+        url = (table.read_secret("url_file") or [""])[0].strip()
         if not url.startswith(("https://", "http://")):
-            raise table.error("url", "give url or url_file: https://...")
-        text_key = table.take("text_key", str, "text")
+            raise table.error("url_file", "has to name a file with the address: https://...")
         table.close()
-        channels.append(Webhook(url, text_key))
+        channels.append(Webhook(url))
     if top.take("stdout", bool, not channels):
         channels.append(Stdout())
     return channels
 
 
 def send_alert(channel: Channel, subject: str, text: str) -> str | None:
-    """Send, three times if need be; None, or why it failed."""
-    reason = ""
-    for number in range(TRIES):
-        time.sleep(PAUSE_SECONDS if number else 0)
-        try:
-            channel.send(subject, text)
-            return None
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-    return f"{channel.name}: not sent in {TRIES} tries: {reason}"
+    """Send; None, or why it failed."""
+    try:
+        channel.send(subject, text)
+    except (OSError, ValueError) as error:
+        return f"{channel.name}: not sent: {' '.join(str(error).split()) or type(error).__name__}"
+    return None
 
 
 def send_test(channels: Sequence[Channel], tool: str) -> int:
@@ -181,3 +158,81 @@ def send_test(channels: Sequence[Channel], tool: str) -> int:
     for channel, problem in zip(channels, problems, strict=True):
         print(problem or f"{channel.name}: sent", file=sys.stderr if problem else sys.stdout)
     return int(any(problems))
+
+
+@dataclass
+class Notifier:
+    """States by key ("ok" is the good one), and which channel was told of which, kept in a file.
+
+    A state counts once it was seen `patience` times in a row; "ok" counts at once. A channel that
+    failed is tried again at the next look, and the other channels do not hear of it twice.
+    """
+
+    tool: str
+    channels: Sequence[Channel]
+    title: str = ""
+    patience: int = 1
+    path: Path | None = None
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sent: list[dict[str, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def load(self) -> None:
+        """Begin a look with what the file holds. Raises UsageError where it is some other file."""
+        self.sent, self.problems = [], []
+        if self.path is None or not self.path.exists():
+            return
+        kind = f"state of {self.tool}"
+        document = read_json("state", self.path)
+        if not isinstance(document, dict) or document.get("kind") != kind:
+            raise UsageError(f"{self.path} is not the {kind}: name another file, or remove it")
+        self.entries = document["entries"]
+
+    def settle(self, key: str, seen: str, patience: int | None = None) -> dict[str, Any]:
+        """The entry of a key after a look; its `state` is what counts now."""
+        fresh = {"state": "ok", "seen": "ok", "count": 0, "told": {}, "samples": []}
+        entry = self.entries.setdefault(key, fresh)
+        entry["count"] = entry["count"] + 1 if entry["seen"] == seen else 1
+        entry["seen"] = seen
+        if seen == "ok" or entry["count"] >= (patience or self.patience):
+            entry["state"] = seen
+        return entry
+
+    def notify(self, sentences: Mapping[str, str]) -> None:
+        """Send what the channels were not told yet, and forget keys without a sentence."""
+        self.entries = {key: self.entries[key] for key in sentences}
+        for channel in self.channels:
+            due = [
+                key
+                for key, entry in self.entries.items()
+                if entry["seen"] == entry["state"] != entry["told"].get(channel.name, "ok")
+            ]
+            if not due:
+                continue
+            names = [f"{key} {self.entries[key]['state']}" for key in due[:3]]
+            more = f" and {len(due) - 3} more" if len(due) > 3 else ""
+            title = self.title or self.tool
+            text = "\n".join(f"{title}: {sentences[key]}" for key in due)
+            subject = f"[{title}] {', '.join(names)}{more}"
+            if problem := send_alert(channel, subject, text):
+                self.problems.append(f"{problem}; it will be sent at the next look")
+                continue
+            for key in due:
+                state = self.entries[key]["state"]
+                self.sent.append({"channel": channel.name, "about": key, "state": state})
+                self.entries[key]["told"][channel.name] = state
+        try:
+            if self.path:
+                write_json(self.path, {"kind": f"state of {self.tool}", "entries": self.entries})
+        except OSError as error:
+            text = f"the state was not saved, so alerts may come again: {error.strerror}"
+            self.problems.append(text)
+        for problem in self.problems:
+            print(f"problem: {problem}", file=sys.stderr)
+
+
+def read_notifier(top: Settings, tool: str, patience: int = 1) -> Notifier:
+    """The notifier of a file: title, state, patience and channels. Raises UsageError."""
+    state = top.find_file(top.take("state", str, f"{top.file.stem}.state.json"))
+    title, looks = top.take("title", str, tool), top.take("patience", int, patience)
+    return Notifier(tool, read_channels(top), title, looks, state)

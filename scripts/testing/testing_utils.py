@@ -71,7 +71,6 @@ PORTS = range(10000, 32768)
 """Linux gives out the ports above these by itself."""
 MARK = "TESTING_UTILS_TREE"
 """The environment variable that names the commands that started a process."""
-ROOT_SIGNS = (".git", "pyproject.toml")
 
 AnyPath = str | os.PathLike[str]
 
@@ -140,20 +139,18 @@ REQUIREMENTS: dict[str, Callable[..., str | None]] = {}
 """The mark of each requirement, and what finds out why it is not met."""
 
 
-def skip_where_missing(requirement: str, *names: str) -> Callable[[Any], Any]:
-    """A decorator that skips a test, or a TestCase, where the requirement is not met."""
-
-    def decorate(item: Any) -> Any:
-        reason = REQUIREMENTS[requirement](*names)
-        return unittest.skip(reason)(item) if reason else item
-
-    return decorate
-
-
 def declare(name: str, find_missing: Callable[..., str | None], *fixed: Any) -> Any:
-    """Declare a mark; the decorator of the same name."""
+    """Declare a mark; the decorator of the same name, which skips a test or a TestCase."""
     REQUIREMENTS[name] = functools.partial(find_missing, *fixed)
-    return skip_where_missing(name) if fixed else functools.partial(skip_where_missing, name)
+
+    def require(*names: str) -> Callable[[Any], Any]:
+        def decorate(item: Any) -> Any:
+            reason = REQUIREMENTS[name](*names)
+            return unittest.skip(reason)(item) if reason else item
+
+        return decorate
+
+    return require() if fixed else require
 
 
 require_torch = declare("require_torch", find_missing_packages, "torch")
@@ -196,8 +193,8 @@ def torch_assert_close(actual: Any, expected: Any, **options: Any) -> None:
 
 
 @contextlib.contextmanager
-def CaptureStd(out: bool = True, err: bool = True, replay: bool = True) -> Iterator[Any]:  # noqa: N802
-    """Capture what Python writes to stdout and stderr, and by default repeat it at the end.
+def CaptureStd(out: bool = True, err: bool = True) -> Iterator[Any]:  # noqa: N802
+    """Capture what Python writes to stdout and stderr, and repeat it at the end.
 
     `out` and `err` of the result are what a terminal would show: of a line with carriage returns,
     the last part. pytest's capfd also captures C libraries and processes.
@@ -215,8 +212,7 @@ def CaptureStd(out: bool = True, err: bool = True, replay: bool = True) -> Itera
             lines = buffer.getvalue().replace("\r\n", "\n").split("\n")
             shown = [line.rstrip("\r").rsplit("\r", 1)[-1] for line in lines]
             setattr(captured, name, "\n".join(shown))
-            if replay:
-                getattr(sys, f"std{name}").write(buffer.getvalue())
+            getattr(sys, f"std{name}").write(buffer.getvalue())
 
 
 CaptureStdout = functools.partial(CaptureStd, err=False)
@@ -276,7 +272,8 @@ def find_project_paths(test_file: AnyPath) -> ProjectPaths:
     """
     path = Path(test_file).resolve()
     above = list(path.parents)
-    root = next((f for f in above if any((f / sign).exists() for sign in ROOT_SIGNS)), path.parent)
+    signs = (".git", "pyproject.toml")
+    root = next((f for f in above if any((f / sign).exists() for sign in signs)), path.parent)
     tests = [f for f in above[: above.index(root)] if f.name in ("tests", "test")]
     src = root / "src" if (root / "src").is_dir() else root
     return ProjectPaths(path, tests[-1] if tests else root / "tests", root, src)
@@ -368,13 +365,11 @@ def execute_subprocess_async(
     *,
     cwd: AnyPath | None = None,
     check: bool = True,
-    grace: float = GRACE_SECONDS,
 ) -> CommandOutput:
     """Run a command, and repeat each line it writes at once unless `quiet`; what became of it.
 
-    When it ends, or `timeout` seconds are over, everything it has started is ended: SIGTERM, and
-    SIGKILL `grace` seconds later. Raises CommandTimedOut, and CommandFailed where the status is
-    not 0 (unless check=False).
+    When it ends, or `timeout` seconds are over, everything it has started is ended. Raises
+    CommandTimedOut, and CommandFailed where the status is not 0 (unless check=False).
     """
     words = [os.fspath(word) for word in cmd]
     if not quiet:
@@ -403,7 +398,7 @@ def execute_subprocess_async(
             process.wait(timeout)
         is_late = process.poll() is None
     finally:
-        end_tree(process, mark, grace)
+        end_tree(process, mark)
         for reader in readers:
             reader.join(timeout=5.0)
     left = len(find_tree(process, mark))
@@ -412,14 +407,13 @@ def execute_subprocess_async(
     if is_late:
         raise CommandTimedOut(f"'{shlex.join(words)}' did not end within {timeout:g} s", output)
     if check and status != 0:
-        name = signal.Signals(-status).name if status < 0 else f"status {status}"
-        raise CommandFailed(f"'{shlex.join(words)}' ended with {name}", output)
+        raise CommandFailed(f"'{shlex.join(words)}' ended with status {status}", output)
     return output
 
 
-def end_tree(process: subprocess.Popen[str], mark: str, grace: float) -> None:
+def end_tree(process: subprocess.Popen[str], mark: str) -> None:
     """End a command and everything it has started."""
-    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 10.0)):
+    for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, 10.0)):
         for pid in find_tree(process, mark):
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
@@ -440,7 +434,7 @@ def find_tree(process: subprocess.Popen[str], mark: str) -> set[int]:
 
 def pytest_addoption(parser: Any) -> None:
     """Add --make-reports."""
-    text = "write reports/NAME/*.txt: failures, errors, durations, warnings, summaries"
+    text = "write reports/NAME/*.txt: failures, errors, durations, warnings"
     parser.getgroup("testing_utils").addoption("--make-reports", metavar="NAME", help=text)
 
 
@@ -501,8 +495,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
         "durations": [f"{r.duration:9.3f} s  {r.when:8}  {r.nodeid}" for r in timed],
         "errors": [f"{r.nodeid}\n{r.longreprtext}\n" for r in errors],
         "failures": [f"{r.nodeid}\n{r.longreprtext}\n{r.capstdout}{r.capstderr}" for r in failed],
-        "summary": [f"{len(those)} {kind}" for kind, those in stats.items() if kind]
-        + [f"{r.nodeid}: {r.longreprtext.splitlines()[-1]}" for r in (*failed, *errors)],
         "warnings": [f"{w.nodeid}\n{w.message}" for w in stats.get("warnings", [])],
     }
     texts = {f"{kind}.txt": "\n".join([*lines, ""]) for kind, lines in reports.items()}
@@ -513,7 +505,7 @@ def try_timeout(timeout: float) -> str:
     """Whether a command that ignores SIGTERM is ended, with a process that left its session."""
     script = "trap '' TERM; echo 1; setsid sh -c 'echo 2; sleep 600' & sleep 600"
     try:
-        execute_subprocess_async(["sh", "-c", script], timeout=timeout, quiet=True, grace=0.5)
+        execute_subprocess_async(["sh", "-c", script], timeout=timeout, quiet=True)
     except CommandTimedOut as error:
         if len(error.output.stdout) == 2:
             return "outlived" if error.output.left else "all ended"

@@ -133,17 +133,16 @@ def test_soon_is_told_before_it_is_full(look: Callable[[str], Any], tmp_path: Pa
 def test_the_example_is_right(module: Any, run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Also with its comments taken in; its pattern fits the line beside it."""
     text = run_tool(TOOL, "--example").stdout
-    for name in ("mail.login", "webhook.url"):
-        (tmp_path / name).write_text("https://example.org/x\npassword\n")
+    for name, secret in (("mail.login", "dog\nwoof\n"), ("webhook.url", "https://example.org/x\n")):
+        (tmp_path / name).write_text(secret)
         (tmp_path / name).chmod(0o600)
     config = tmp_path / "watch.toml"
     config.write_text(re.sub(r"^#(?=[\[a-z])", "", text, flags=re.MULTILINE))
     notifier, watched = module.read_config(str(config))
-    login = ["https://example.org/x", "password"]
-    server = ("mail.example.org", 587)
+    login, server = ["dog", "woof"], ("mail.example.org", 587)
     assert [tuple(channel) for channel in notifier.channels] == [
         (["you@example.org"], server, "starttls", login, "watchdog@example.org", "mail"),
-        ("https://example.org/x", "text", "webhook"),
+        ("https://example.org/x", "webhook"),
         ("stdout",),
     ]
     (line,) = re.findall(r"^# +prints: (.*)$", text, re.MULTILINE)

@@ -51,21 +51,17 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.alerts import CHANNELS_EXAMPLE, Stdout, send_test
+from kit.alerts import CHANNELS_EXAMPLE, Notifier, Stdout, read_notifier, send_test
 from kit.cli import Parser, UsageError, duration, regex_pattern, size, start
-from kit.notify import Notifier, read_notifier
 from kit.quantities import format_prefixed
-from kit.report import Report, Row, format_seconds, format_table
+from kit.report import format_seconds, format_table
 from kit.settings import Settings, read_settings
 
 __version__ = "0.2.0"
-METHOD = 1
-PROFILES = {"demo": ["--demo"], "full": ["--path", "."]}
 QUANTITIES = ("bytes", "inodes")
-AMOUNTS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
 HISTORY = 14 * 86400.0
 WORDS = {"ok": "ok again", "soon": "full soon", "over": "over its limit"}
 
@@ -96,6 +92,8 @@ bytes = "40TB used"
 """
 
 
+Answer = dict[str, Any]
+"""What was measured: `[used, capacity]` of bytes, of inodes or of both, and a remark."""
 Limit = Callable[[int | None], float | None]
 """The use at which an alert begins, by capacity; None where that takes one and there is none."""
 
@@ -157,7 +155,7 @@ def ask(watched: Watched, command: Sequence[str]) -> tuple[str, str]:
     return out, complaint
 
 
-def measure_statvfs(watched: Watched) -> Row:
+def measure_statvfs(watched: Watched) -> Answer:
     """Used, and used plus free to ordinary users, of bytes and inodes, as df shows them."""
     form = "--format=%S %b %f %a %c %d"
     out, _ = ask(watched, ["stat", "--file-system", form, "--", watched.path])
@@ -167,9 +165,9 @@ def measure_statvfs(watched: Watched) -> Row:
     return {"bytes": [used, used + available * block], **counts}
 
 
-def measure_du(watched: Watched) -> Row:
+def measure_du(watched: Watched) -> Answer:
     """Bytes on disk or inodes below a path, each inode once, within its file system."""
-    answer: Row = {}
+    answer: Answer = {}
     for quantity in watched.limits:
         option = "--inodes" if quantity == "inodes" else "--block-size=1"
         command = ["du", "--summarize", "--one-file-system", option, "--", watched.path]
@@ -180,7 +178,7 @@ def measure_du(watched: Watched) -> Row:
     return answer
 
 
-def measure_quota(watched: Watched) -> Row:
+def measure_quota(watched: Watched) -> Answer:
     """The numbers in the output of a quota command; a limit of 0 is none. Raises OSError."""
     out, _ = ask(watched, watched.command)
     if not (found := watched.pattern.search(out)):
@@ -189,10 +187,7 @@ def measure_quota(watched: Watched) -> Row:
     for group, word in found.groupdict().items():
         bare = (word or "-").rstrip("*").strip("[]")
         unit = watched.unit if group.startswith("bytes") and bare.isdigit() else 1
-        try:
-            numbers[group] = None if bare in ("-", "0", "none") else size(bare) * unit
-        except argparse.ArgumentTypeError as error:
-            raise OSError(str(error)) from error
+        numbers[group] = None if bare in ("-", "0", "none") else size(bare) * unit
     return {q: [numbers[q] or 0, numbers.get(f"{q}_limit")] for q in QUANTITIES if q in numbers}
 
 
@@ -200,12 +195,9 @@ MEASURES = {"statvfs": measure_statvfs, "du": measure_du, "quota": measure_quota
 
 
 def add_sample(samples: list[list[float]], used: float) -> list[list[float]]:
-    """The samples with one more: none older than HISTORY, and some hundred at most."""
+    """The samples with one more, and none older than HISTORY."""
     now = time.time()
-    kept = [sample for sample in samples if now - HISTORY <= sample[0] < now]
-    if len(kept) > 1 and kept[-1][0] - kept[-2][0] < HISTORY / 300:
-        kept.pop()
-    return [*kept, [now, used]]
+    return [*(sample for sample in samples if now - HISTORY <= sample[0] < now), [now, used]]
 
 
 def make_forecast(samples: Sequence[Sequence[float]], free: float) -> float | None:
@@ -238,7 +230,7 @@ def look(watched: Watched, notifier: Notifier) -> list[Finding]:
     failure, answer, findings = "", {}, []
     try:
         answer = MEASURES[watched.method](watched)
-    except OSError as error:
+    except (OSError, argparse.ArgumentTypeError) as error:  # the latter: not a number
         failure = str(error)
     for quantity, limit in watched.limits.items():
         state, remark = "unknown" if failure else "ok", failure or answer.get("remark", "")
@@ -283,28 +275,13 @@ def make_sentence(finding: Finding) -> str:
     return f"{text}; {finding.remark}" if finding.remark else text
 
 
-def make_row(finding: Finding) -> Row:
-    """A row of the JSON's results."""
-    return {
-        "name": finding.watched.path,
-        "quantity": finding.quantity,
-        "state": finding.state,
-        **dict.fromkeys(AMOUNTS),
-        f"used_{finding.quantity}": finding.used,
-        f"limit_{finding.quantity}": finding.limit,
-        "fill_seconds": finding.fill_seconds,
-    }
-
-
-def run_round(watched: Sequence[Watched], notifier: Notifier, report: Report) -> bool:
+def run_round(watched: Sequence[Watched], notifier: Notifier) -> bool:
     """Measure everything, print it, send alerts; True if all is ok and every alert was sent."""
     notifier.load()
     findings = [one for path in watched for one in look(path, notifier)]
     headings = ["what", "by", "used", "of", "%", "limit", "full in", "state"]
     print(format_table(headings, map(make_cells, findings)), flush=True)
     notifier.notify({one.key: make_sentence(one) for one in findings})
-    report.rows = [make_row(one) for one in findings]
-    report.details.setdefault("alerts", []).extend(notifier.sent)
     return not notifier.problems and all(one.state == "ok" for one in findings)
 
 
@@ -343,22 +320,24 @@ def read_config(file: str) -> tuple[Notifier, list[Watched]]:
     return notifier, watched
 
 
-def run_demo(report: Report) -> bool:
+def run_demo() -> bool:
     """Fill a folder beyond its limit and empty it; True if both changes were told, once each."""
     with tempfile.TemporaryDirectory(prefix="fs_watchdog_") as name:
         file = Path(name) / "checkpoints" / "step1"
         file.parent.mkdir()
         watched = [Watched(str(file.parent), {"bytes": limit_value("1MB used")}, "du")]
         notifier = Notifier("fs_watchdog", [Stdout()], "demo", path=Path(name) / "state.json")
+        told = []
         for file_size in (400_000, 1_300_000, 1_300_000, 0):
             file.write_bytes(os.urandom(file_size))
-            run_round(watched, notifier, report)
-    return [alert["state"] for alert in report.details["alerts"]] == ["over", "ok"]
+            run_round(watched, notifier)
+            told += [alert["state"] for alert in notifier.sent]
+    return told == ["over", "ok"]
 
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(__doc__, tool="fs_watchdog", version=__version__, method=METHOD, demo=[])
+    parser = Parser(__doc__, tool="fs_watchdog", version=__version__, demo=[], json=False)
     add = parser.add_argument
     # fmt: off
     add("config", nargs="?", metavar="FILE", help="what to watch, as TOML; see --example")
@@ -386,10 +365,7 @@ def main(arguments: list[str] | None = None) -> int:
         watched = [Watched(path, limits) for path in dict.fromkeys(options.path)]
     if options.test_alerts:
         return send_test(notifier.channels, "fs_watchdog")
-    report = Report("fs_watchdog", __version__, METHOD, options.json)
-    is_ok = run_demo(report) if options.demo else run_round(watched, notifier, report)
-    report.complete = True
-    report.save()
+    is_ok = run_demo() if options.demo else run_round(watched, notifier)
     return int(not is_ok)
 
 

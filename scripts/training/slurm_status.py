@@ -51,9 +51,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.alerts import CHANNELS_EXAMPLE, send_test
+from kit.alerts import CHANNELS_EXAMPLE, Notifier, read_notifier, send_test
 from kit.cli import Parser, UsageError, regex_pattern, start
-from kit.notify import Notifier, read_notifier
 from kit.report import Report, Row, format_seconds, format_table
 from kit.settings import read_settings
 from kit.slurm import call_slurm
