@@ -68,7 +68,7 @@ from kit.device import choose_device, describe_run, free_memory, import_torch, s
 from kit.ranks import Place, add_rank_options, choose_backend, first_line, place_or_launch
 from kit.report import Report, Row, format_bytes, format_table, name_ranks
 from kit.slurm import expand_nodelist
-from kit.topology import locate_pci, read_topology
+from kit.topology import find_numa_node, read_topology
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -201,7 +201,7 @@ def read_facts(torch: Any, device: Any, backend: str) -> dict[str, Any]:
             if torch.version.cuda:
                 facts["compute_capability"] = f"{properties.major}.{properties.minor}"
             ids = (properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id)
-            facts["device_numa_node"] = locate_pci("{:04x}:{:02x}:{:02x}.0".format(*ids)).node
+            facts["device_numa_node"] = find_numa_node("{:04x}:{:02x}:{:02x}.0".format(*ids))
     return facts
 
 

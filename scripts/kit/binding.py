@@ -18,7 +18,7 @@ from typing import NamedTuple, NoReturn
 
 from kit.cli import UsageError
 from kit.files import read_text
-from kit.topology import Cpus, Topology, locate_pci
+from kit.topology import Cpus, Topology, find_numa_node
 
 AMD_VENDOR_ID = 0x1002
 
@@ -59,11 +59,6 @@ def find_gpus(root: Path = Path("/")) -> list[Gpu]:
     return _read_nvidia_driver(root) or _read_kfd(root)
 
 
-def _make_gpu(number: int, vendor: str, address: str, uuid: str, source: str, root: Path) -> Gpu:
-    place = locate_pci(address, root)
-    return Gpu(number, vendor, place.address, uuid, place.node, source)
-
-
 def _read_nvidia_driver(root: Path) -> list[Gpu]:
     """The GPUs that the driver lists and that have their device file here, as in a container."""
     gpus: list[Gpu] = []
@@ -71,8 +66,8 @@ def _read_nvidia_driver(root: Path) -> list[Gpu]:
         text = read_text(folder / "information")
         facts = dict(re.findall(r"^(GPU UUID|Device Minor):\s*(\S+)", text, re.MULTILINE))
         if (root / f"dev/nvidia{facts.get('Device Minor')}").exists():
-            uuid = facts.get("GPU UUID", "")
-            gpus.append(_make_gpu(len(gpus), "nvidia", folder.name, uuid, "NVIDIA driver", root))
+            uuid, node = facts.get("GPU UUID", ""), find_numa_node(folder.name, root)
+            gpus.append(Gpu(len(gpus), "nvidia", folder.name, uuid, node, "NVIDIA driver"))
     return gpus
 
 
@@ -95,7 +90,7 @@ def _read_kfd(root: Path) -> list[Gpu]:
         exists = (root / "sys/bus/pci/devices" / f"{stem}.{place & 7}").exists()
         address = f"{stem}.{place & 7 if exists else 0}"
         uuid = f"GPU-{values.get('unique_id', 0):016x}"
-        gpus.append(_make_gpu(len(gpus), "amd", address, uuid, "KFD", root))
+        gpus.append(Gpu(len(gpus), "amd", address, uuid, find_numa_node(address, root), "KFD"))
     return gpus
 
 

@@ -42,13 +42,6 @@ class Topology(NamedTuple):
         return len({self.core_of.get(cpu, cpu) for cpu in cpus})
 
 
-class PciDevice(NamedTuple):
-    """A PCI device and its NUMA node; None where that is unknown."""
-
-    address: str
-    node: int | None
-
-
 def parse_cpus(text: str) -> Cpus:
     """The CPUs of a list such as `0-3,8`. Raises UsageError where the text is not one."""
     cpus: set[int] = set()
@@ -104,9 +97,7 @@ def read_affinity(topology: Topology) -> tuple[Cpus, Cpus]:
         os.sched_setaffinity(0, own)
 
 
-def locate_pci(address: str, root: Path = Path("/")) -> PciDevice:
+def find_numa_node(address: str, root: Path = Path("/")) -> int | None:
     """The NUMA node of a PCI device; firmware that does not report it leaves -1."""
-    domain, _, rest = address.lower().partition(":")
-    address = f"{int(domain, 16):04x}:{rest}"  # as /sys writes 00000000:1A:00.0
     node = read_text(root / "sys/bus/pci/devices" / address / "numa_node")
-    return PciDevice(address, int(node) if node.isdigit() else None)
+    return int(node) if node.isdigit() else None

@@ -49,8 +49,8 @@ def test_pci_devices(tmp_path: Path) -> None:
     folder = "sys/bus/pci/devices"
     files = {f"{folder}/0000:1a:00.0/numa_node": "1", f"{folder}/0000:2b:00.0/numa_node": "-1"}
     write_file_tree(tmp_path, files)
-    assert topology.locate_pci("00000000:1A:00.0", tmp_path) == ("0000:1a:00.0", 1)
-    assert topology.locate_pci("0000:2b:00.0", tmp_path).node is None
+    assert topology.find_numa_node("0000:1a:00.0", tmp_path) == 1
+    assert topology.find_numa_node("0000:2b:00.0", tmp_path) is None
 
 
 def test_file_systems(tmp_path: Path) -> None:
