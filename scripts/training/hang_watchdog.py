@@ -17,12 +17,13 @@ train.py:41`. An outlier is a rank that is not at the call site of the most rank
 
 At a hang the stacks and the report are saved in `--out`; then follow the actions of `--then`, in
 order. Nothing is killed unless you ask for it, and not if the job has moved again meanwhile.
-Commands get HANG_SUMMARY, HANG_FOLDER and HANG_JOB.
+Commands get the report on stdin, and HANG_SUMMARY, HANG_FOLDER and HANG_JOB.
 
 ## How to run
 
     python hang_watchdog.py run --timeout 20m --then kill -- torchrun --nproc-per-node 8 train.py
-    python hang_watchdog.py watch --job JOBID --log 'logs/*.out' --timeout 20m --then scancel
+    python hang_watchdog.py watch --job JOBID --log 'logs/*.out' --timeout 20m \
+        --then 'command:mail -s "$HANG_SUMMARY" you@example.org' --then scancel
     python hang_watchdog.py dump --job JOBID
     pdsh -w node[01-08] 'python /shared/hang_watchdog.py dump --match train.py --out /shared/dumps'
     python hang_watchdog.py merge /shared/dumps
@@ -49,7 +50,6 @@ import datetime
 import glob
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -60,7 +60,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.alerts import Mail, mail_address, mail_server, send_alert
 from kit.cli import Parser, UsageError, duration, regex_pattern, start
 from kit.procs import (
     PatientThread,
@@ -312,16 +311,12 @@ class Watchdog:
 
     def act(self, kind: str, argument: str, folder: Path, text: str) -> str | None:
         """Do one thing; None, or why it failed. Raises OSError and SubprocessError."""
-        if kind == "mail":
-            job = f" of job {self.job}" if self.job else ""
-            where = f"host: {socket.gethostname()}\nstacks: {folder}\n\n"
-            mail = Mail([argument], self.options.smtp)
-            return send_alert(mail, f"hang{job}: {self.summary}", where + text)
         if kind == "command":
             environ = {"HANG_FOLDER": str(folder), "HANG_SUMMARY": self.summary,
                        "HANG_JOB": self.job or ""}  # fmt: skip
-            done = subprocess.run(argument, shell=True, check=False, stdout=sys.stderr,
-                                  env=os.environ | environ, timeout=COMMAND_SECONDS)  # fmt: skip
+            done = subprocess.run(argument, shell=True, check=False, input=text.encode(),
+                                  stdout=sys.stderr, env=os.environ | environ,
+                                  timeout=COMMAND_SECONDS)  # fmt: skip
             return f"ended with status {done.returncode}" if done.returncode else None
         if kind == "kill":
             left = end_processes(self.find_processes())
@@ -406,14 +401,11 @@ def run_demo(report: Report, stop: Stop) -> int:
 
 
 def then_action(text: str) -> tuple[str, str]:
-    """`mail:ADDRESS`, `command:SHELL COMMAND`, `kill` or `scancel`."""
+    """`command:SHELL COMMAND`, `kill` or `scancel`."""
     kind, _, argument = text.partition(":")
-    if kind == "mail":
-        return kind, mail_address(argument)
     if (kind == "command" and argument.strip()) or text in ("kill", "scancel"):
         return kind, argument
-    message = f"'{text}': write mail:ADDRESS, command:SHELL COMMAND, kill or scancel"
-    raise argparse.ArgumentTypeError(message)
+    raise argparse.ArgumentTypeError(f"'{text}': write command:SHELL COMMAND, kill or scancel")
 
 
 def build_parser() -> Parser:
@@ -449,9 +441,7 @@ def build_parser() -> Parser:
             add("--log", nargs="+", metavar="FILE", help="one of these (or patterns) has to change")
             add("--heartbeat", nargs="+", metavar="FILE", help="each of these has to change")
             add("--then", type=then_action, action="append", default=[], metavar="ACTION",
-                help="mail:ADDRESS, command:SHELL COMMAND, kill or scancel; may be repeated")
-            add("--smtp", type=mail_server, default=("localhost", 25), metavar="HOST:PORT",
-                help="mail server (default: localhost:25)")
+                help="command:SHELL COMMAND, kill or scancel; may be repeated")
         if name != "node":
             add("--threads", default="main", choices=("main", "all"), help="(default: main)")
             add("--json", metavar="PATH", default=argparse.SUPPRESS,
