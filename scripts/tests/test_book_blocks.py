@@ -63,7 +63,7 @@ SMALLER = {
     # eight tasks of a node: two; eight GPUs, ranks of torchrun, ranks of a node in pairs: one
     r"(--ntasks-per-node[= ])8": r"\g<1>2",
     r"(--ntasks \$\(\()8 ": r"\g<1>2 ",
-    r"(--gpus-per-node[= ]|--nproc-per-node[= ]|--ranks_per_node )8": r"\g<1>1",
+    r"(--gpus-per-node[= ]|--nproc-per-node[= ]|--ranks-per-node )8": r"\g<1>1",
     # nodes: two, and where a run may lose some, one or two
     r"--nnodes 60:64": "--nnodes 1:2",
     r"(--nodes[= ])(?:40|64)(?= --n| )": r"\g<1>2",
@@ -73,7 +73,7 @@ SMALLER = {
     r"--time=(\d+):00:00": r"--time=\1",
     r"TimeLimit=10:00:00": "TimeLimit=10",
     # payloads
-    r"--max_size \d+GiB": "--max_size 64KiB",
+    r"--max-size \d+GiB": "--max-size 64KiB",
 }
 """Replacements in a block on the cluster. Without GPUs the tools and train.py use the CPU and gloo
 anyway."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections import OrderedDict
@@ -25,16 +24,14 @@ ROUNDED = {
 
 
 @pytest.fixture
-def convert(module: Any, tmp_path: Path) -> Any:
-    """Convert a file of the folder; the copy, and how many values became infinite."""
-    options = argparse.Namespace(torch=torch, keep=module.KEEP, max_memory=2**30)
+def convert(call_json: Any, tmp_path: Path) -> Any:
+    """Convert a folder with one file; the copy, and how many values became infinite."""
 
-    def run(name: str) -> tuple[Path, int]:
-        (tmp_path / "out").mkdir()
-        row = module.plan_file(options, tmp_path / name)
-        module.convert_file(options, tmp_path / name, tmp_path / "out", row)
-        assert row["verdict"] == "ok"
-        return tmp_path / "out" / name, row["became_infinite"]
+    def run(source: Path) -> tuple[Path, int]:
+        done = call_json(TOOL, str(source.parent), str(tmp_path / "out"))
+        assert done.returncode == 0, done.stderr
+        [row] = done.document["results"]
+        return tmp_path / "out" / source.name, row["became_infinite"]
 
     return run
 
@@ -70,10 +67,11 @@ def test_the_safetensors_package_reads_the_copy(module: Any, convert: Any, tmp_p
     """Values, types and metadata; a flipped bit, converted or kept, is found."""
     import safetensors.torch as package
 
-    tensors, source = make_tensors(), tmp_path / "a.safetensors"
+    tensors, source = make_tensors(), tmp_path / "in/model.safetensors"
+    source.parent.mkdir()
     package.save_file(tensors, source, metadata={"format": "pt", "é": "ü"})
     source.chmod(0o640)
-    copy, infinite = convert(source.name)
+    copy, infinite = convert(source)
     assert infinite == 2
     assert copy.stat().st_mode & 0o777 == 0o640
     check_tensors(tensors, package.load_file(copy))
@@ -101,8 +99,9 @@ def test_a_bin_keeps_all_but_the_type(convert: Any, tmp_path: Path, is_old: bool
         turned=torch.randn(6, 4).t(), **{"a.inv_freq": freq, "b.tied_to_it": freq},
     )  # fmt: skip
     state._metadata = OrderedDict({"": {"version": 1}})  # type: ignore[attr-defined]
-    torch.save(state, tmp_path / "model.bin", _use_new_zipfile_serialization=not is_old)
-    new = torch.load(convert("model.bin")[0], weights_only=True)
+    (tmp_path / "in").mkdir()
+    torch.save(state, tmp_path / "in/model.bin", _use_new_zipfile_serialization=not is_old)
+    new = torch.load(convert(tmp_path / "in/model.bin")[0], weights_only=True)
     assert list(new) == list(state)
     assert new._metadata == {"": {"version": 1}}
     check_tensors(plain, new)

@@ -44,7 +44,7 @@ def test_a_rank_that_does_not_come_is_named(run_tool: Any, unique_port: int) -> 
     """Rank 1 of 2 is missing: rank 0 says so after --timeout."""
     place = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
     environ = {**place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unique_port)}
-    options = ["--device", "cpu", "--payload", "1MiB", "--timeout", "2s"]
+    options = ["--device", "cpu", "--payload", "1MiB", "--timeout", "5s"]
     done = run_tool(TOOL, *options, environ=environ)
     assert done.returncode == 1
     assert "rank 0 failed: ranks [1] did not come after store, round 0" in done.stderr
