@@ -143,7 +143,6 @@ ALONE = GIVEN | {"NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
         (("--env", "LOG=r{rank}.{local_rank}of{size}"), ("sh", "-c", "echo $LOG"), "r1.1of4\n", 0),
         (("--profile-rank", "0,1-2", "--profiler", "echo 'r {rank}'"), ("a", "b"), "r 1 a b\n", 0),
         (("--profile-rank", "0,2-3", "--profiler", "false"), ("echo", "x"), "x\n", 0),
-        (("--master_addr", "h"), ("sh", "-c", "echo $MASTER_ADDR"), "h\n", 0),
     ],
 )  # fmt: skip
 def test_the_program_is_what_runs(
