@@ -49,7 +49,6 @@ import contextlib
 import datetime
 import glob
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -92,7 +91,7 @@ COMMAND_SECONDS = 120.0
 SLURM_SECONDS = 30.0
 # A rank of the demo: a step, and then a call that does not return.
 DEMO = """\
-import faulthandler, os, signal, threading, time
+import faulthandler, os, signal, sys, threading, time
 
 def load_shard():
     time.sleep(60)
@@ -101,8 +100,7 @@ def wait_for_others():
     threading.Event().wait(60)
 
 faulthandler.register(signal.SIGUSR1, open(f"stacks.{os.getpid()}", "w"), all_threads=True)
-with open("train.log", "a") as log:
-    print("step 0", file=log)
+print("step 0", file=sys.stderr)
 load_shard() if os.environ["RANK"] == "2" else wait_for_others()
 """
 
@@ -296,7 +294,8 @@ class Watchdog:
         except OSError as error:
             merged.notes.append(f"{folder}: {error}; the report is only here")
         # In `run`, stdout belongs to the command.
-        merged.show(self.report, sys.stderr if self.options.task == "run" else sys.stdout)
+        is_own = self.options.task != "run" or self.options.demo
+        merged.show(self.report, sys.stdout if is_own else sys.stderr)
         is_ended = False
         for kind, argument in self.options.then:
             if not is_ended and silence.has_moved(names):
@@ -375,24 +374,14 @@ def pass_on(pipe: BinaryIO, target: int, counts: dict[int, int]) -> None:
 
 
 def run_demo(report: Report, stop: Stop) -> int:
-    """Start four ranks, watch them, and check that the one that hangs is named; the status."""
-    ranks: list[subprocess.Popen[bytes]] = []
+    """Run four ranks, watch them, and check that the one that hangs is named; the status."""
+    job = "for rank in 0 1 2 3; do RANK=$rank WORLD_SIZE=4 python demo.py & done; wait"
+    job = job.replace("python", f"env -u TORCHELASTIC_RUN_ID {sys.executable}")
     with tempfile.TemporaryDirectory(prefix="hang_") as folder:
-        try:
-            (Path(folder) / "demo.py").write_text(DEMO, encoding="utf-8")
-            for rank in range(4):
-                environ = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "4"}
-                environ.pop("TORCHELASTIC_RUN_ID", None)
-                words = [sys.executable, f"{folder}/demo.py"]
-                ranks.append(subprocess.Popen(words, env=environ, cwd=folder))
-            words = f"--demo watch --timeout 1s --then kill --log {folder}/train.log --out {folder}"
-            file = f"--faulthandler-file={folder}/stacks.{{pid}}"
-            options = read_options([*words.split(), file, "--match", re.escape(folder)])
-            Watchdog(options, report, stop).follow()
-        finally:
-            for process in ranks:
-                process.kill()
-                process.wait()
+        (Path(folder) / "demo.py").write_text(DEMO, encoding="utf-8")
+        words = f"--demo run --timeout 1s --then kill --out {folder} --faulthandler-file".split()
+        words += [f"{folder}/stacks.{{pid}}", "--", "sh", "-c", f"cd {folder}; {job}"]
+        Watchdog(read_options(words), report, stop).wrap()
     first = report.rows[0]
     if first["ranks"] == "2" and first["place"].startswith("load_shard at "):
         return 0
@@ -519,7 +508,6 @@ def main(arguments: list[str] | None = None) -> int:
             stop.listen()
             status = Watchdog(options, report, stop).follow()
         elif task is None:
-            stop.listen()
             status = run_demo(report, stop)
         else:
             status = show_dumps(options, report, stop)
