@@ -33,7 +33,6 @@ wrong use.
 
 from __future__ import annotations
 
-import ast
 import math
 import statistics
 import sys
@@ -65,17 +64,6 @@ DEMO: dict[str, Any] = {
 
 Pair = tuple[str, float, float, float]
 """A row of both runs: its keys, your value, the other one, and the margin."""
-
-
-def find_terms(document: dict[str, Any]) -> dict[str, Any]:
-    """How runs of this tool are compared: from the JSON, or from the tool in this folder."""
-    if "compare" in document.get("details", {}):
-        return document["details"]["compare"]
-    for path in Path(__file__).resolve().parent.rglob(f"{document['tool']}.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "COMPARE":
-                return ast.literal_eval(node.value)
-    raise UsageError(f"{document['tool']} does not say how its runs are compared")
 
 
 def read_run(path: str) -> dict[str, Any]:
@@ -115,14 +103,14 @@ def index_rows(document: dict[str, Any], terms: dict[str, Any]) -> dict[str, Any
     }
 
 
-def compare(mine: dict[str, Any], other: dict[str, Any], terms: dict[str, Any]) -> list[Pair]:
+def pair_rows(mine: dict[str, Any], other: dict[str, Any], terms: dict[str, Any]) -> list[Pair]:
     """The rows that both runs have, the most different first."""
-    pairs: list[Pair] = []
     mine_rows, other_rows = index_rows(mine, terms), index_rows(other, terms)
+    pairs: list[Pair] = []
     for label in (label for label in mine_rows if label in other_rows):
-        row, theirs = mine_rows[label], other_rows[label]
-        margin = max(TOLERANCE, *(one.get(terms.get("spread")) or 0.0 for one in (row, theirs)))
-        pairs.append((label, row[terms["value"]], theirs[terms["value"]], margin))
+        rows = mine_rows[label], other_rows[label]
+        margin = max(TOLERANCE, *(row.get(terms.get("spread")) or 0.0 for row in rows))
+        pairs.append((label, *(row[terms["value"]] for row in rows), margin))
     if not pairs:
         raise UsageError("not comparable: no row that both runs measured well")
     return sorted(pairs, key=lambda pair: -abs(math.log(pair[1] / pair[2])))
@@ -133,14 +121,6 @@ def judge(ratio: float, margin: float) -> str:
     if abs(ratio - 1) <= margin:
         return "within"
     return ("far " if abs(ratio - 1) > FAR * margin else "") + ("below" if ratio < 1 else "above")
-
-
-def name_hardware(document: dict[str, Any]) -> str:
-    """The hardware of a run, if the file names it."""
-    for place in ("details.header.device_model", "machine.label"):
-        if model := find_setting(document, place):
-            return str(model)
-    return "unknown hardware"
 
 
 def build_parser() -> Parser:
@@ -154,14 +134,14 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    if options.demo:
-        mine, other = DEMO, DEMO
-    else:
-        mine, other = read_run(options.mine), read_run(options.other)
-    terms = find_terms(mine)
+    paths = (options.mine, options.other)
+    mine, other = (DEMO, DEMO) if options.demo else map(read_run, paths)
+    terms = find_setting(mine, "details.compare")
+    if terms is None:
+        raise UsageError(f"{mine['tool']} does not say how its runs are compared")
     refuse_unlike(mine, other, terms)
-    pairs = compare(mine, other, terms)
-    unit = mine.get("units", {}).get(terms["value"], "1")
+    pairs = pair_rows(mine, other, terms)
+    unit = mine["units"][terms["value"]]
     factor, shown = SCALES.get(unit, (1.0, unit))
     cells = []
     for label, yours, theirs, margin in pairs:
@@ -179,7 +159,9 @@ def main(arguments: list[str] | None = None) -> int:
         f"\n{verdict}: yours is at {100 * ratio:.1f} % of the other run, over {len(pairs)} rows "
         f"({terms['better']} is better)"
     )
-    print(f"yours: {name_hardware(mine)}; other: {name_hardware(other)}")
+    for name, run in (("yours", mine), ("other", other)):
+        model = find_setting(run, "details.header.device_model")
+        print(f"{name}: {model or find_setting(run, 'machine.label') or 'unknown hardware'}")
     if left_out := len(mine["results"]) - len(pairs):
         print(f"note: {left_out} rows left out: not measured well, or only in one run",
               file=sys.stderr)  # fmt: skip

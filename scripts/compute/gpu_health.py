@@ -48,7 +48,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,6 @@ COLUMNS = {
         "Max Graphics Package Power (W)",
     ),
 }  # fmt: skip
-UNITS = {"gpu": "1"} | {n: c[0] for n, c in COLUMNS.items() if c[0] not in ("text", "flag")}
 ALIKE = ("vbios", "driver", "ecc_mode", "pcie_generation_max", "pcie_width_max", "nvlinks",
          "nvlinks_up", "power_limit_watts")  # fmt: skip
 """What a GPU has to share with most others of its model."""
@@ -184,7 +183,7 @@ def make_row(node: str, index: int, program: int, values: Mapping[str, Any]) -> 
             read = [read_value(kind, values.get(folder + name)) for name in names]
             known = [value for value in read if value is not None]
             if known and row[column] is None:
-                row[column] = sum(known) if column in UNITS else known[0]
+                row[column] = known[0] if kind in ("text", "flag") else sum(known)
     throttles = [path for path in values if path.startswith(("Clocks Event", "throttle/"))]
     active = [path.split("/")[-1].lower() for path in throttles if values[path] in ACTIVE]
     if throttles:
@@ -247,18 +246,13 @@ def add_nvlinks(rows: Sequence[Row], text: str) -> None:
 def parse_amd_smi(text: str) -> list[dict[str, Any]]:
     """The GPUs of `amd-smi static --json` and `amd-smi metric --json`, merged by number."""
     merged: dict[int, dict[str, Any]] = {}
-    for entry in find_entries(text):
-        if isinstance(entry, dict) and "gpu" in entry:  # `[12.3]` opens a line of dmesg
-            merged.setdefault(entry["gpu"], {}).update(flatten(entry))
-    return [merged[index] for index in sorted(merged)]
-
-
-def find_entries(text: str) -> Iterator[Any]:
-    """The entries of the JSON lists in a text, each of which opens a line."""
     for found in re.finditer(r"^[\[{]", text, re.MULTILINE):
         with contextlib.suppress(ValueError):
             document, _ = json.JSONDecoder().raw_decode(text, found.start())
-            yield from document.get("gpu_data", []) if isinstance(document, dict) else document
+            for entry in document.get("gpu_data", []) if isinstance(document, dict) else document:
+                if isinstance(entry, dict) and "gpu" in entry:  # `[12.3]` opens a line of dmesg
+                    merged.setdefault(entry["gpu"], {}).update(flatten(entry))
+    return [merged[index] for index in sorted(merged)]
 
 
 def flatten(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -281,8 +275,7 @@ def parse_rocm_smi(text: str) -> list[dict[str, str]]:
 
 
 def parse_node(text: str, node: str) -> list[Row]:
-    """The GPUs of one node, from the output of the vendors' commands. A GPU that fell off the bus
-    and the NVSwitches are rows without counters."""
+    """The GPUs of one node; one that fell off the bus, and the NVSwitches, have no counters."""
     parsed = [parse(text) for parse in (parse_nvidia, parse_amd_smi, parse_rocm_smi)]
     program, gpus = next(((i, gpus) for i, gpus in enumerate(parsed) if gpus), (0, []))
     if not gpus:
@@ -382,8 +375,7 @@ def read_this_node(report: Report) -> str:
 
 
 def make_demo(count: int, changes: Mapping[int, Mapping[str, str]]) -> str:
-    """The output of `nvidia-smi -q`, `nvlink -s` and `-e` for `count` healthy GPUs, with values
-    changed in some of them."""
+    """The output of nvidia-smi for `count` healthy GPUs, with values changed in some of them."""
     lines = ["Driver Version : 570.00.00"]
     for index in range(count):
         lines.append(f"GPU 00000000:{index + 1:02X}:00.0")
@@ -424,7 +416,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("gpu_health", __version__, METHOD, UNITS, options.json)
+    report = Report("gpu_health", __version__, METHOD, options.json)
     if options.demo:
         texts = {"demo": make_demo(8, DEMO_CHANGES)}
     elif options.files:

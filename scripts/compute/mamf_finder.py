@@ -95,13 +95,6 @@ COMPARE = {
     "alike": ["details.header.device_kind", "details.header.device_model",
               "details.header.threads", "details.settings.fast_accumulation"],
 }  # fmt: skip
-ONES = ("m", "n", "k", "samples", "spread", "drift", "answer_error", "share_of_peak")
-UNITS = {
-    **dict.fromkeys(ONES, "1"),
-    "operations": "FLOP",
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    **dict.fromkeys([f"flops_per_second_{s}" for s in ("median", "mean", "max")], "FLOP/s"),
-}
 ERROR_LIMITS = {
     "bfloat16": 1e-2, "float16": 5e-3, "float32": 5e-5, "tf32": 3e-3,
     "float8_e4m3fn": 2e-2, "float8_e4m3fnuz": 2e-2,
@@ -240,10 +233,7 @@ def shuffle_shapes(grid: Grid) -> list[Shape]:
 
 
 def search(measure: Callable[[Shape, bool], Row], grid: Grid, calls: int, until: float) -> None:
-    """Find the best shape in a twentieth of the time that measuring all of the grid takes.
-
-    A look takes LOOK samples, else it is `calls`. Looking ends at `until` of time.monotonic().
-    """
+    """Find the best shape in a twentieth of the time of the whole grid; looks end at `until`."""
     looks: list[Row] = []
     for shape in shuffle_shapes(grid):
         row = measure(shape, True)
@@ -260,8 +250,7 @@ def search(measure: Callable[[Shape, bool], Row], grid: Grid, calls: int, until:
 
 
 def check_dtype(torch: Any, device: Any, dtype: str) -> None:
-    """Raise UsageError where this device does not have that data type. tf32 elsewhere would
-    silently be float32."""
+    """Raise UsageError without this data type: tf32 elsewhere would silently be float32."""
     is_cuda, is_rocm = device.type == "cuda", torch.version.hip is not None
     facts = torch.cuda.get_device_properties(device) if is_cuda else None
     if dtype == "tf32" and (not is_cuda or is_rocm or facts.major < 8):
@@ -360,8 +349,7 @@ def compare_devices(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def merge(documents: Sequence[dict[str, Any]], report: Report) -> list[str]:
-    """Put the documents of all devices into the report, with notes on what limits the numbers;
-    returns what is wrong with it."""
+    """Put the documents of all devices into the report, with notes; returns what is wrong."""
     rows = [row for document in documents for row in document["results"]]
     devices = [device for document in documents for device in document["details"]["devices"]]
     report.rows = sorted(rows, key=lambda row: (row["device"], *get_shape(row)))
@@ -467,7 +455,7 @@ def main(arguments: list[str] | None = None) -> int:
     place = read_place() if is_rank else None
     rank = place.rank if place else 0
     path = None if rank else options.json
-    report = Report("mamf_finder", __version__, METHOD, UNITS, path, COMPARE)
+    report = Report("mamf_finder", __version__, METHOD, path, COMPARE, {"operations": "FLOP"})
     stop = Stop(options.budget)
     stop.listen(quiet=rank > 0)
     # Ranks talk over gloo. They start together, to share power and cooling as in a real job.

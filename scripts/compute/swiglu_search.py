@@ -51,7 +51,7 @@ from kit.cli import Parser, UsageError, natural_int, positive_float, positive_in
 from kit.device import choose_device, describe_run, import_torch
 from kit.report import Progress, Report, Row, format_table
 from kit.stats import scaled, summarize, verdict_of_samples
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, until_stopped
 from kit.timing import Stopwatch
 
 __version__ = "0.2.0"
@@ -70,13 +70,6 @@ COMPARE = {
     "alike": ["details.header.device_kind", "details.header.device_model",
               "details.header.threads"],
 }  # fmt: skip
-UNITS = {
-    **dict.fromkeys(("hidden", "tp", "batch_tokens", "d_ff", "d_ff_per_rank", "alignment"), "1"),
-    **dict.fromkeys(("parameters", "samples", "relative", "spread", "drift", "answer_error"), "1"),
-    "operations": "FLOP",
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    **dict.fromkeys([f"flops_per_second_{s}" for s in ("median", "max")], "FLOP/s"),
-}
 ERROR_LIMITS = {"bfloat16": 2e-2, "float16": 1e-2, "float32": 1e-3}
 """Largest relative error (Frobenius norm): three matmuls in a row, rounded to the data type."""
 PRINTED = 6
@@ -84,7 +77,7 @@ PRINTED = 6
 
 def list_widths(hidden: int, tp: int, window: int, step: int) -> list[int]:
     """8/3 of the hidden size, rounded down to a multiple of tp; then all widths in the window
-    around it of which a rank's share is a multiple of `step`."""
+    around it whose share per rank is a multiple of `step`."""
     baseline, unit = 8 * hidden // 3 // tp * tp, step * tp
     first = -(-max(unit, baseline - window) // unit) * unit
     widths = [width for width in range(first, baseline + window + 1, unit) if width != baseline]
@@ -157,7 +150,7 @@ def make_row(
     return row
 
 
-def run(options: argparse.Namespace, widths: Sequence[int], stop: Stop, report: Report) -> None:
+def run(options: argparse.Namespace, widths: Sequence[int], report: Report) -> None:
     """Measure all widths, round by round, into the report."""
     torch = import_torch()
     device = choose_device(torch, options.device)
@@ -169,14 +162,11 @@ def run(options: argparse.Namespace, widths: Sequence[int], stop: Stop, report: 
     errors: dict[int, float] = {}
     progress = Progress(len(widths) * options.rounds, "measurements")
     orders = [random.Random(n).sample(widths, len(widths)) for n in range(options.rounds)]
-    try:
+    with until_stopped(report) as stop:
         for number, width in enumerate(itertools.chain(*orders), 1):
             seconds, errors[width] = measure(torch, watch, options, width, stop)
             samples.setdefault(width, []).extend(seconds)
             progress.show(number, f"d_ff {width}")
-        report.complete = True
-    except Stopped as stopped:
-        report.note(f"{stopped}, with {len(samples)} of {len(widths)} widths")
     progress.close()
     rows = {width: make_row(options, width, samples[width], errors[width]) for width in samples}
     base = rows.get(widths[0], {}).get("flops_per_second_median")
@@ -231,13 +221,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     widths = list_widths(options.hidden, options.tp, options.window, options.step)
-    report = Report("swiglu_search", __version__, METHOD, UNITS, options.json, COMPARE)
-    stop = Stop()
-    stop.listen()
-    run(options, widths, stop, report)
+    units = {"operations": "FLOP"}
+    report = Report("swiglu_search", __version__, METHOD, options.json, COMPARE, units)
+    run(options, widths, report)
     usable = print_results(report)
     report.save()
-    return int(not usable or (stop.by_signal and not report.complete))
+    return int(not usable or not report.complete)
 
 
 if __name__ == "__main__":

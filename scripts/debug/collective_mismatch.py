@@ -69,7 +69,6 @@ PROFILES = {
     "demo": ["play", "--timeout", "2s"],
     "full": ["play", "--ranks", "8", "--timeout", "5s"],
 }
-UNITS: dict[str, dict[str, str]] = {"play": {}, "read": {"number": "1"}}
 FAULTS = {
     "op": (["all_reduce"], ["broadcast"]),
     "shape": (["all_reduce"], ["all_reduce 2x2"]),  # as many elements: gloo reports nothing
@@ -216,8 +215,7 @@ def make_row(kind: str, group: Group, number: int, ranks: Iterable[int], words: 
 
 
 def compare_dumps(dumps: Mapping[int, bytes]) -> list[Row]:
-    """What differs in each group, causes first, or where all of its ranks are. Raises
-    UsageError."""
+    """What differs in each group, causes first, or what all call. Raises UsageError."""
     rows = []
     for group in read_groups(dumps):
         last = max(number for calls in group.calls.values() for number in calls)
@@ -233,8 +231,7 @@ def compare_dumps(dumps: Mapping[int, bytes]) -> list[Row]:
 
 
 def dump_recorder(since_ns: int = 0) -> bytes:
-    """What this process's flight recorder has kept since a time, with the members of gloo's
-    groups, which torch leaves out."""
+    """What the flight recorder has kept since a time, with the members of gloo's groups."""
     torch = import_torch()
     spared = "torch._inductor" not in sys.modules  # a dump would import it, with 800 modules
     if spared:
@@ -287,8 +284,7 @@ def start_collective(torch: Any, name: str) -> Any:
 def play_fault(
     torch: Any, store: Any, place: Place, fault: str, way: str, timeout: float
 ) -> tuple[list[str], dict[int, bytes]]:
-    """One rank of a fault: two good collectives, then the fault. The errors of all ranks, and
-    their dumps."""
+    """One rank: two good collectives, then the fault. The errors and dumps of all ranks."""
     distributed, rank, size = torch.distributed, place.rank, place.size
     level = distributed.DebugLevel.DETAIL if way == "detail" else distributed.DebugLevel.OFF
     distributed.set_debug_level(level)
@@ -342,8 +338,7 @@ def name_by_torch(errors: Sequence[str]) -> tuple[str, str]:
 
 
 def play_faults(place: Place, options: argparse.Namespace, report: Report) -> bool:
-    """Play all faults as one of the ranks; on rank 0, print what named them. True if all went as
-    expected."""
+    """Play all faults as one of the ranks; rank 0 prints. True if all went as expected."""
     os.environ |= {"TORCH_FR_BUFFER_SIZE": "1000", "GLOO_SOCKET_IFNAME": "lo"}
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     torch = import_torch()
@@ -424,7 +419,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.task == "play" and (unknown := set(options.names) - set(FAULTS)):
         raise UsageError(f"there is no fault {min(unknown)}: write {', '.join(FAULTS)}")
     place = place_or_launch(options, arguments, 3) if options.task == "play" else None
-    report = Report("collective_mismatch", __version__, METHOD, UNITS[options.task], options.json)
+    report = Report("collective_mismatch", __version__, METHOD, options.json)
     usable = play_faults(place, options, report) if place else read_folders(options, report)
     report.complete = True
     report.save()

@@ -56,7 +56,6 @@ __version__ = "0.2.0"
 METHOD = 1
 
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = {"seconds": "s", "processes": "1", "rss_bytes": "B", "pss_bytes": "B", "gpu_bytes": "B"}
 COLUMNS = {"rss_bytes": "RSS", "pss_bytes": "PSS", "gpu_bytes": "GPU"}
 KEPT_SAMPLES = 2000
 MOST_COST = 0.1
@@ -178,7 +177,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.interval = 0.1
     if not options.command:
         raise UsageError("name the command: mem_watch.py -- python train.py")
-    report = Report("mem_watch", __version__, METHOD, UNITS, options.json)
+    report = Report("mem_watch", __version__, METHOD, options.json)
     status = watch(options, report)
     report.save()
     if options.demo:

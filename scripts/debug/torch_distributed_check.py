@@ -65,7 +65,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, size, start
 from kit.device import choose_device, describe_run, free_memory, import_torch, synchronize
-from kit.ranks import Place, add_rank_options, choose_backend, first_line, place_or_launch
+from kit.ranks import (
+    Place,
+    add_rank_options,
+    choose_backend,
+    find_store,
+    first_line,
+    open_store,
+    place_or_launch,
+)  # fmt: skip
 from kit.report import Report, Row, format_bytes, format_table, name_ranks
 from kit.slurm import expand_nodelist
 from kit.topology import find_numa_node, read_topology
@@ -80,11 +88,6 @@ PROFILES = {
 RANKS = {"demo": 2, "full": "accelerators"}
 GPUS = {"full": 2}
 STEPS = ("arrival", "device", "group", "reduction", "barrier")
-UNITS = {
-    **dict.fromkeys(("rank", "node", "device_numa_node"), "1"),
-    **dict.fromkeys([f"{step}_seconds" for step in STEPS], "s"),
-    "memory_free_bytes": "B",
-}
 DEFAULT_MEMORY = {"cpu": 64 * 1024**2, "accelerator": 1024**3}
 ELEMENTS = 1000
 BEAT_SECONDS = 0.3
@@ -107,8 +110,7 @@ class Steps(threading.Thread):
         }  # fmt: skip
 
     def publish(self, store: Any) -> None:
-        """Write into the store: seconds of the steps done, the collective that this rank has
-        entered, what went wrong, its device and versions, and a heartbeat."""
+        """Write the state of this rank into the store, with a heartbeat."""
         self.state["beat"] += 1
         store.set(f"state/{self.place.rank}", json.dumps(self.state))
 
@@ -375,32 +377,16 @@ def print_results(link: Link, report: Report, options: argparse.Namespace) -> bo
     return not problems
 
 
-def find_store() -> tuple[str, int]:
-    """Address and port of the store."""
-    return os.environ["MASTER_ADDR"], int(os.environ.get("MASTER_PORT", "29500"))
-
-
-def open_store(torch: Any, place: Place, timeout: float, is_host: bool) -> Any:
-    """A connection to the store of rank 0, unless torchrun has one. Raises RuntimeError."""
-    by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    limit = datetime.timedelta(seconds=timeout)
-    hosts_it = is_host and not by_agent
-    store = torch.distributed.TCPStore(
-        *find_store(), place.size, hosts_it, limit, wait_for_workers=False
-    )
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return torch.distributed.PrefixStore(f"check{attempt}", store)
-
-
 def run_rank(place: Place, options: argparse.Namespace, report: Report) -> bool:
     """Check as one of the ranks; True if all can talk."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # no stack traces among the findings
     torch = import_torch()
     try:
-        store = open_store(torch, place, options.timeout, place.rank == 0)
+        store = open_store(torch, place, "check", options.timeout)
         steps = Steps(options, place, store)
-        # A connection of its own, because one that waits for the store lets no other call in.
-        link = Link(open_store(torch, place, options.timeout, is_host=False), steps)
+        # Its own connection, because one that waits for the store blocks all other calls.
+        own = open_store(torch, place, "check", options.timeout, hosts=False)
+        link = Link(own, steps)
         steps.start()
         link.start()
         if place.rank:
@@ -450,7 +436,7 @@ def main(arguments: list[str] | None = None) -> int:
     place = place_or_launch(options, arguments, 1, grace=options.timeout + 30)
     if f"absent:{place.rank}" in options.inject:
         return 0
-    report = Report("torch_distributed_check", __version__, METHOD, UNITS, options.json)
+    report = Report("torch_distributed_check", __version__, METHOD, options.json)
     usable = run_rank(place, options, report)
     report.save()
     sys.stdout.flush()

@@ -237,8 +237,9 @@ class DebugUnderflowOverflow:
             self.handles.append(handle)
             for own, weight in module.named_parameters(recurse=False) if check_gradients else ():
                 if weight.requires_grad:
-                    hook = functools.partial(self._after_accumulation, number, own)
-                    self.handles.append(weight.register_post_accumulate_grad_hook(hook))
+                    hook = functools.partial(self._after_backward, number, own)
+                    handle = weight.register_post_accumulate_grad_hook(lambda w, h=hook: h(w.grad))
+                    self.handles.append(handle)
 
     def close(self) -> None:
         """Remove all hooks."""
@@ -276,9 +277,6 @@ class DebugUnderflowOverflow:
 
     def _after_backward(self, number: int, name: str, gradient: Any) -> None:
         self._take("backward", number, [(f"gradient of {name}", gradient)])
-
-    def _after_accumulation(self, number: int, name: str, weight: Any) -> None:
-        self._after_backward(number, name, weight.grad)
 
     def _take(self, phase: str, number: int, tensors: Iterable[tuple[str, Any]]) -> None:
         """Keep a frame; print it if its batch is traced, and judge it if none is."""

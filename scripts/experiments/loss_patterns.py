@@ -52,12 +52,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, natural_int, start
 from kit.device import describe_run, import_torch
 from kit.report import Report, Row, format_table
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
 PROFILES = {"demo": ["--experiment", "demo"], "full": []}
-UNITS = dict.fromkeys(("setting", "seed", "step", "loss", "held_out_loss"), "1")
 SYMBOLS, WINDOW, WIDTH, LAYERS, HEADS = 27, 32, 48, 2, 4
 BETA1, EPSILON = 0.9, 1e-8
 POOL, HELD_OUT = 20480, 64  # windows to train on, and windows that no run trains on
@@ -259,8 +258,7 @@ def train(torch: Any, plan: Plan, seed: int, stop: Stop) -> Iterator[Row]:
 
 def build_parser() -> Parser:
     """The command line."""
-    demo = PROFILES["demo"]
-    parser = Parser(__doc__, tool="loss_patterns", version=__version__, method=METHOD, demo=demo)
+    parser = Parser(__doc__, "loss_patterns", __version__, METHOD, PROFILES["demo"])
     more = {"default": list(EXPERIMENTS)[1:], "help": "(default: all but demo)"}
     parser.add_argument("--experiment", nargs="+", choices=list(EXPERIMENTS), **more)
     parser.add_argument("--seed", type=natural_int, default=0, help="(default: 0)")
@@ -270,20 +268,15 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("loss_patterns", __version__, METHOD, UNITS, options.json)
-    stop = Stop()
-    stop.listen()
+    report = Report("loss_patterns", __version__, METHOD, options.json)
     torch = import_torch()
     torch.set_num_threads(1)  # the same sums in the same order on every machine of a kind
     report.details["header"] = describe_run(torch, torch.device("cpu"))
-    try:
+    with until_stopped(report) as stop:
         for name in options.experiment:
             for plan in EXPERIMENTS[name]:
                 rows = train(torch, plan, options.seed, stop)
                 report.rows += [{"experiment": name, **row} for row in rows]
-        report.complete = True
-    except Stopped as stopped:
-        report.note(str(stopped))
     names = ("experiment", "arm", "setting", "step", "loss", "held_out_loss", "ended")
     cells = [[row[name] for name in names] for row in report.rows if row["ended"]]
     cells = [[f"{c:.4g}" if isinstance(c, float) else c for c in row] for row in cells]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +16,7 @@ Named = tuple[str, Any]
 
 
 class Group(NamedTuple):
-    """Tensors that overlap in a storage, and their bytes there: the first, and the one behind the
-    last."""
+    """Tensors that overlap in a storage, their first byte there, and the one behind the last."""
 
     members: list[Named]
     begin: int
@@ -28,15 +27,12 @@ class Refused(Exception):
     """A file that is left alone, and why."""
 
 
-def check_torch(torch: Any) -> None:
-    """Raises UsageError for a torch whose weights_only can be bypassed (CVE-2025-32434)."""
-    if torch.__version__ < "2.6":
-        raise UsageError(f"torch {torch.__version__}: weights_only is safe from 2.6 on; update it")
-
-
 def load_checkpoint(torch: Any, path: Path) -> Any:
     """The content of a file of torch.save, with its tensors on the CPU. A zip archive is mapped
-    into memory instead of being read. Raises Refused for a file that is more than data."""
+    into memory instead of being read. Raises Refused for a file that is more than data, and
+    UsageError for a torch whose weights_only can be bypassed (CVE-2025-32434)."""
+    if torch.__version__ < "2.6":
+        raise UsageError(f"torch {torch.__version__}: weights_only is safe from 2.6 on; update it")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -44,7 +40,7 @@ def load_checkpoint(torch: Any, path: Path) -> Any:
             return torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
     except MemoryError:
         raise
-    except Exception as error:  # a pickle raises what it likes
+    except Exception as error:  # a pickle can raise anything
         text = str(error)
         if found := re.search(r"GLOBAL ([\w.]+)", text):
             reason = f"it wants to call {found[1]}"
@@ -56,7 +52,7 @@ def load_checkpoint(torch: Any, path: Path) -> Any:
 
 def list_tensors(torch: Any, tree: Any, name: str = "") -> list[Named]:
     """All tensors in dicts, lists and tuples. Raises Refused for one that is more than numbers in
-    main memory: sparse, quantized, without values, or of a class of its own."""
+    main memory: sparse, quantized, without values, or of another class."""
     if isinstance(tree, torch.Tensor):
         is_plain = type(tree) in (torch.Tensor, torch.nn.Parameter) and tree.device.type == "cpu"
         if not is_plain or tree.layout != torch.strided or tree.is_quantized or tree.is_nested:
@@ -118,33 +114,27 @@ def has_same_bits(torch: Any, one: Any, two: Any) -> bool:
     return bool(torch.equal(flat[0].view(torch.uint8), flat[1].view(torch.uint8)))
 
 
+def outline(torch: Any, tree: Any) -> Any:
+    """The tree, with the type and shape of each tensor in its place."""
+    if isinstance(tree, torch.Tensor):
+        return type(tree), tree.shape, tree.requires_grad
+    if isinstance(tree, dict):
+        return {key: outline(torch, value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree), [outline(torch, value) for value in tree]
+    return tree
+
+
 def find_difference(
     torch: Any, old: Any, new: Any, is_same: Callable[[Any, Any], bool]
 ) -> str | None:
-    """Where two checkpoints differ in more than their storages, or None; `is_same` compares two
-    tensors of one name and shape."""
-
-    def differ(name: str, one: Any, two: Any) -> Iterator[str]:
-        if type(one) is not type(two):
-            yield name
-        elif isinstance(one, torch.Tensor):
-            looks = [(tensor.shape, tensor.requires_grad) for tensor in (one, two)]
-            if looks[0] != looks[1] or not is_same(one, two):
-                yield name
-        elif isinstance(one, dict | list | tuple):
-            keys = [
-                list(tree) if isinstance(tree, dict) else range(len(tree)) for tree in (one, two)
-            ]
-            if keys[0] != keys[1]:
-                yield name
-            else:
-                for key in keys[0]:
-                    yield from differ(f"{name}.{key}" if name else str(key), one[key], two[key])
-        elif one != two and one == one:  # a NaN is not equal to itself
-            yield name
-
-    for name in differ("", old, new):
-        return f"'{name}' is not what it was"
-    if find_ties(list_tensors(torch, old)) != find_ties(list_tensors(torch, new)):
+    """Where two checkpoints differ in more than their storages; `is_same` compares tensors."""
+    if repr(outline(torch, old)) != repr(outline(torch, new)):  # equal for a NaN too
+        return "something other than the values of tensors is not what it was"
+    tensors, others = list_tensors(torch, old), list_tensors(torch, new)
+    for (name, one), (_, two) in zip(tensors, others, strict=True):
+        if not is_same(one, two):
+            return f"'{name}' is not what it was"
+    if find_ties(tensors) != find_ties(others):
         return "other tensors share memory than before"
     return None

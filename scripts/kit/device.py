@@ -22,10 +22,7 @@ def import_torch() -> Any:
 
 
 def choose_device(torch: Any, name: str | None = None, local_rank: int = 0) -> Any:
-    """The torch.device asked for, or this rank's accelerator, or the CPU; made current.
-
-    Raises UsageError where this torch does not see such a device.
-    """
+    """The device asked for, or this rank's accelerator or CPU, made current. Raises UsageError."""
     present = torch.accelerator.is_available()
     kind = torch.accelerator.current_accelerator().type if present else "cpu"
     try:

@@ -20,8 +20,7 @@ def read_text(path: Path) -> str:
 
 
 def find_file_system(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """The type of the file system that a path is on, as the kernel names it; `unknown` where it
-    does not say."""
+    """The type of the file system of a path, as the kernel names it, or `unknown`."""
     try:
         lines = mounts.read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -49,8 +49,7 @@ def format_prefixed(value: float, unit: str, base: int = 1000) -> str:
 
 
 def format_quantity(value: Any, unit: str) -> str:
-    """A value as people read it: prefixes for units, days and hours for long times, commas in
-    counts, and GiB beside GB."""
+    """A value as people read it: prefixes, days and hours, commas, and GiB beside GB."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):

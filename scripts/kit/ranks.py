@@ -169,6 +169,23 @@ def begin_ranks(
     return join_ranks(import_torch(), place, options.device, options.timeout), stop
 
 
+def find_store() -> tuple[str, int]:
+    """Address and port of rank 0."""
+    return os.environ["MASTER_ADDR"], int(os.environ.get("MASTER_PORT", "29500"))
+
+
+def open_store(torch: Any, place: Place, name: str, timeout: float, *, hosts: bool = True) -> Any:
+    """A connection to the store of rank 0, which rank 0 `hosts` unless torchrun has one. Raises
+    RuntimeError where it cannot be reached within `timeout` seconds."""
+    by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    is_host = hosts and place.rank == 0 and not by_agent
+    limit = datetime.timedelta(seconds=timeout)
+    address = find_store()
+    store = torch.distributed.TCPStore(*address, place.size, is_host, limit, wait_for_workers=False)
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return torch.distributed.PrefixStore(f"{name}{attempt}", store)
+
+
 def choose_backend(torch: Any, device: Any) -> str:
     """The backend for this kind of device: gloo for a CPU, nccl for CUDA and ROCm, xccl for XPU.
 

@@ -16,6 +16,11 @@ from kit.cli import UsageError
 
 Row = dict[str, Any]
 
+UNIT_WORDS = {
+    "bytes_per_second": "B/s", "flops_per_second": "FLOP/s", "per_second": "1/s", "seconds": "s",
+    "bytes": "B", "watts": "W", "hertz": "Hz", "celsius": "degC",
+}  # fmt: skip
+"""Words in the name of a column, and its base unit."""
 SAVE_INTERVAL = 5.0
 """Seconds between two writes of a JSON file while a run goes on."""
 
@@ -23,10 +28,10 @@ SAVE_INTERVAL = 5.0
 class Report:
     """The rows, notes and details of a run, and the JSON file that holds them.
 
-    `units` maps each column that holds numbers to its base unit: 1, s, B, B/s, FLOP, FLOP/s, W,
-    degC, Hz, 1/s. A run that ends early keeps `complete` False; `failed` is set where an error
-    ended it. `path` None writes no file; ranks other than the first pass None. Raises UsageError
-    where `path` cannot be written.
+    Numbers are in base units: 1, s, B, B/s, FLOP, FLOP/s, W, degC, Hz, 1/s. `units` has those of
+    columns whose name does not show it. A run that ends early keeps `complete` False; `failed` is
+    set where an error ended it. `path` None writes no file; ranks other than the first pass None.
+    Raises UsageError where `path` cannot be written.
     """
 
     def __init__(
@@ -34,12 +39,12 @@ class Report:
         tool: str,
         version: str,
         method: int,
-        units: Mapping[str, str],
         path: str | Path | None = None,
         compare: Mapping[str, Any] | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> None:
         self.head = {"tool": tool, "version": version, "method": method}
-        self.units = dict(units)
+        self.units = dict(units or {})
         self.path = check_writable("--json", path) if path else None
         self.rows: list[Row] = []
         self.notes: list[str] = []
@@ -65,7 +70,12 @@ class Report:
             "started": began.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "seconds": round(seconds, 3),
             "complete": self.complete,
-            "units": self.units,
+            "units": {
+                name: self.units.get(name) or find_unit(name)
+                for row in self.rows
+                for name, value in row.items()
+                if type(value) in (int, float)
+            },
             "results": self.rows,
             "caveats": self.notes,
             "details": self.details,
@@ -77,6 +87,11 @@ class Report:
         if self.path and (force or now - self.saved > SAVE_INTERVAL):
             write_json(self.path, self.document())
             self.saved = now
+
+
+def find_unit(column: str) -> str:
+    """The base unit of a column of numbers, by its name: `B` of `size_bytes`, `1` of `ranks`."""
+    return next((unit for words, unit in UNIT_WORDS.items() if words in column), "1")
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ MIN_QUARTILE_SAMPLES = 4
 WIDE_SPREAD = 0.05
 """An IQR above this share of the median is called unsteady."""
 PARTIAL = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
-"""Collectives of which each rank keeps its own part."""
+"""Collectives in which each rank keeps its own part."""
 
 
 def summarize(name: str, samples: Sequence[float]) -> dict[str, Any]:
@@ -75,8 +75,7 @@ def earned(value: float | None, uncertainty: float | None = None) -> str:
 
 
 def scaled(row: dict[str, Any], column: str, factor: float = 1.0) -> str:
-    """A column of a row made by `summarize`, over `factor`, with the digits that half its spread
-    leaves."""
+    """A column of a row of `summarize`, over `factor`, with the digits its spread leaves."""
     value = row[column]
     if value is None:
         return "-"

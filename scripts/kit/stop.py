@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
 from typing import Any
+
+from kit.report import Report
 
 
 class Stopped(Exception):
@@ -48,3 +52,19 @@ class Stop:
         """Raise Stopped where the run has to end."""
         if self.is_due():
             raise Stopped(self.reason)
+
+
+@contextlib.contextmanager
+def until_stopped(report: Report, budget: float | None = None) -> Iterator[Stop]:
+    """Measure until a signal comes or the budget is spent.
+
+    Sets `report.complete` at the end of the block. Where Stopped ends it, the report keeps its
+    rows, and has the reason as a note.
+    """
+    stop = Stop(budget)
+    stop.listen()
+    try:
+        yield stop
+        report.complete = True
+    except Stopped as stopped:
+        report.note(f"{stopped}: the results so far")

@@ -59,8 +59,7 @@ class Stopwatch:
 
 
 def make_cache_flush(torch: Any, device: Any) -> Callable[[], None]:
-    """A function that overwrites more memory than the last-level caches of the device hold, so
-    that nothing measured next is still in them."""
+    """A function that overwrites more memory than the last-level caches hold."""
     size = 512 * 1024**2 if device.type != "cpu" else max(64 * 1024**2, 2 * read_cpu_cache())
     buffer = torch.empty(size, dtype=torch.uint8, device=device)
     return lambda: buffer.zero_()

@@ -96,18 +96,7 @@ COMPARE = {
     "alike": ["details.header.device_kind", "details.header.device_model",
               "details.header.backend", "details.settings.depth"],
 }  # fmt: skip
-UNITS = {
-    "size_bytes": "B",
-    **dict.fromkeys(("ranks", "calls", "samples", "spread", "drift"), "1"),
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    "algbw_bytes_per_second_median": "B/s",
-    "busbw_bytes_per_second_median": "B/s",
-    **dict.fromkeys(("slowest_rank", "wrong_elements"), "1"),
-    "slowest_rank_busbw_bytes_per_second": "B/s",
-}
-COLLECTIVES = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv"
-)  # fmt: skip
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv")
 SUMS = ("all_reduce", "reduce_scatter")
 GIB = 1024**3
 BLOCK = 2**22
@@ -256,10 +245,7 @@ def judge(rows: Sequence[Row]) -> None:
 
 
 def list_plan(options: argparse.Namespace, job: Job) -> list[tuple[str, str, int]]:
-    """Collective, mode and size in bytes of each row, of the sizes for which all ranks have memory.
-
-    Raises UsageError where there is none.
-    """
+    """Collective, mode and bytes of each row that fits into memory. Raises UsageError."""
     on_cpu = job.device.type == "cpu"
     smallest, largest = options.min_size, options.max_size or (64 * 1024**2 if on_cpu else 16 * GIB)
     if options.payload_size_in_gib:
@@ -335,7 +321,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     job, stop = begin_ranks(options, arguments)
-    report = Report("all_reduce_bench", __version__, METHOD, UNITS, options.json, COMPARE)
+    report = Report("all_reduce_bench", __version__, METHOD, options.json, COMPARE)
     watch, plan = Stopwatch(job.torch, job.device), list_plan(options, job)
     wanted = ("num_iterations", "num_warmup_iterations", "depth", "peak")
     report.details["settings"] = {name: getattr(options, name) for name in wanted}
@@ -359,19 +345,16 @@ def main(arguments: list[str] | None = None) -> int:
         usable = print_results(report)
         if options.plot:
             curves: dict[str, dict[int, float]] = {}
-            for row in report.rows:
-                curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
-                curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
             if options.profile_stability:
-                curves = {
-                    f"{format_bytes(samples['size_bytes'])}, rank {rank}": dict(
-                        enumerate(seconds, 1)
-                    )
-                    for samples in report.details["samples"]
-                    for rank, seconds in enumerate(samples["seconds_by_rank"])
-                }
+                for samples in report.details["samples"]:
+                    for rank, seconds in enumerate(samples["seconds_by_rank"]):
+                        name = f"{format_bytes(samples['size_bytes'])}, rank {rank}"
+                        curves[name] = dict(enumerate(seconds, 1))
                 draw_curves(options.plot, curves, "seconds per call", "sample")
             else:
+                for row in report.rows:
+                    curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
+                    curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
                 draw_curves(options.plot, curves, "busbw, GB/s")
     return exit_status(report, stop, usable=usable)
 

@@ -70,13 +70,6 @@ PROFILES = {
 }
 RANKS = {"demo": 2, "full": "accelerators"}
 GPUS = {"full": 2}
-UNITS = {
-    **dict.fromkeys(("rank", "ranks", "calls", "samples", "spread", "drift"), "1"),
-    **dict.fromkeys(("call_bytes", "total_bytes"), "B"),
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    **dict.fromkeys([f"{s}_bytes_per_second_median" for s in ("algbw", "busbw")], "B/s"),
-    "wrong_elements": "1",
-}
 WARMUP_ITERATIONS = 2
 DEFAULTS = {"cpu": (32_000_000, 200), "accelerator": (4_000_000_000, 1000)}  # bytes, pieces
 
@@ -193,7 +186,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("--payload has fewer elements (4 bytes each) than there are pieces")
     job, stop = begin_ranks(options, arguments)
     watch = Stopwatch(job.torch, job.device)
-    report = Report("all_reduce_latency_comp", __version__, METHOD, UNITS, options.json)
+    report = Report("all_reduce_latency_comp", __version__, METHOD, options.json)
     report.details["header"] = describe_run(
         job.torch, job.device, backend=job.backend, ranks=job.size, clock=watch.clock
     )

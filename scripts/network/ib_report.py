@@ -77,12 +77,9 @@ ERROR_COUNTERS = (
 )  # fmt: skip
 """What means damage or loss. PortRcvSwitchRelayErrors is harmless: a multicast packet that no port
 of the switch wants."""
+NUMBERS = ("lid", "lanes", "errors", "errors_grown", "transmitted_bytes", "received_bytes",
+           "rate_bytes_per_second")  # fmt: skip
 TEXTS = ("card_type", "firmware", "state", "physical_state", "link_layer", "speed")
-UNITS = {
-    **dict.fromkeys(("port", "lid", "lanes", "errors", "errors_grown"), "1"),
-    **dict.fromkeys(("transmitted_bytes", "received_bytes"), "B"),
-    "rate_bytes_per_second": "B/s",
-}
 LANES = (
     (2.5, 2.5, "SDR"), (5.0, 5.0, "DDR"), (10.0, 10.0, "QDR"), (10.3125, 10.0, "FDR10"),
     (14.0625, 14.0, "FDR"), (25.78125, 25.0, "EDR"), (53.125, 50.0, "HDR"), (106.25, 100.0, "NDR"),
@@ -130,7 +127,7 @@ def get_port(ports: Ports, node: str, card: str, number: int) -> Port:
     place = {"node": node, "kind": "card", "card": card, "port": number}
     hidden = ("_guid", "_lane", "_could_be", "_before", "_after")
     return ports.setdefault(
-        (node, card, number), dict.fromkeys((*place, *TEXTS, *UNITS, *hidden)) | place
+        (node, card, number), dict.fromkeys((*place, *TEXTS, *NUMBERS, *hidden)) | place
     )
 
 
@@ -215,8 +212,7 @@ def read_counters(ports: Ports, text: str, node: str, reading: str) -> None:
 
 
 def take_in(ports: Ports, texts: Sequence[tuple[str, str]], reading: str = "_before") -> None:
-    """Read what the programs printed, each text after its node. Counters are matched to ports by
-    LID and links by GUID, so the ports come first."""
+    """Read texts after their nodes; ports first, because counters and links need them."""
     for node, text in texts:
         read_cards(ports, text, node)
     for node, text in texts:
@@ -296,8 +292,7 @@ def judge(port: Port, usual: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def read_files(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Saved texts with their nodes: that of each line, of lines that pdsh has labelled, or of the
-    file. Raises OSError, and UsageError for a file without ports."""
+    """Saved texts with their nodes, by line (pdsh) or by file. Raises OSError, UsageError."""
     texts: list[tuple[str, str]] = []
     for argument in arguments:
         node, _, path = argument.rpartition("=")
@@ -392,7 +387,7 @@ def read_demo(ports: Ports) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("ib_report", __version__, METHOD, UNITS, options.json)
+    report = Report("ib_report", __version__, METHOD, options.json)
     found: Ports = {}
     if options.demo:
         read_demo(found)

@@ -66,13 +66,6 @@ METHOD = 1
 
 PROFILES = {"demo": ["--demo"], "full": ["--demo", "--against", "ring"]}
 SCALES = {"time_seconds": 1e-6, "algbw_bytes_per_second": 1e9, "busbw_bytes_per_second": 1e9}
-UNITS = {
-    **dict.fromkeys(("line", "ranks", "root", "wrong"), "1"),
-    "size_bytes": "B",
-    "time_seconds": "s",
-    "algbw_bytes_per_second": "B/s",
-    "busbw_bytes_per_second": "B/s",
-}
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter",
                "broadcast", "reduce", "sendrecv")  # fmt: skip
 BY_NAME = {name.replace("_", ""): name for name in COLLECTIVES} | {"bcast": "broadcast"}
@@ -195,8 +188,7 @@ def read_log(text: str, source: str, label: str | None) -> tuple[list[Table], li
 
 
 def add_rows(table: Table, number: int, tokens: list[str]) -> None:
-    """Add the measurements of one line. Out of place and in place have the same columns, each from
-    `time` on."""
+    """Add a line; out of place and in place have the same columns, each from `time` on."""
     begins = [place for place, name in enumerate(table.columns) if name == "time"] or [0]
     width = begins[1] - begins[0] if begins[1:] else None
     for place, begin in zip(("out", "in") if width else (None,), begins, strict=True):
@@ -244,10 +236,7 @@ def measure_factor(table: Table) -> tuple[float, float] | None:
 
 
 def infer_run(table: Table, ranks: int | None) -> str | None:
-    """Set collective and ranks of a table where its log leaves them open; a note that says so.
-
-    `ranks` is that of --ranks.
-    """
+    """Set collective and ranks where the log leaves them open (`ranks`: --ranks); a note."""
     table.ranks = min(table.stated) if len(table.stated) == 1 else ranks
     measured = measure_factor(table)
     if (table.collective and table.ranks) or measured is None:
@@ -312,10 +301,7 @@ def find_crossovers(speedups: dict[int, float]) -> list[Row]:
 
 
 def compare_tables(tables: Sequence[Table], wanted: str, report: Report) -> list[Row]:
-    """All tables against the one of that name, by placement; a note per table that is unlike it.
-
-    Raises UsageError where none or several have the name.
-    """
+    """All tables against the one of that name, by placement. Raises UsageError."""
     found = [table for table in tables if wanted.lower() in table.name.lower()]
     if len(found) != 1:
         names = ", ".join(table.name for table in tables)
@@ -418,7 +404,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("name a log to read, or - for standard input")
     if options.plot and not options.against:
         raise UsageError("--plot needs --against")
-    report = Report("nccl_log", __version__, METHOD, UNITS, options.json)
+    report = Report("nccl_log", __version__, METHOD, options.json)
     tables, problems = read_log(DEMO, "demo", None) if options.demo else read_files(options.logs)
     for table in tables:
         if note := infer_run(table, options.ranks):

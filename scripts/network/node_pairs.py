@@ -79,6 +79,7 @@ from kit.ranks import (
     choose_backend,
     exit_status,
     first_line,
+    open_store,
     place_or_launch,
 )  # fmt: skip
 from kit.report import Report, Row, format_seconds, format_table
@@ -94,11 +95,6 @@ PROFILES = {
 }
 RANKS = {"demo": 4, "full": "accelerators"}
 GPUS = {"full": 8}
-UNITS = {
-    **dict.fromkeys(("repeat", "round", "node_a", "node_b", "samples", "spread", "drift"), "1"),
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    "busbw_bytes_per_second": "B/s",
-}
 WARMUP_ITERATIONS = 2
 TYPICAL_SHARE = 0.25
 NOISE_SHARE = 0.99
@@ -114,8 +110,7 @@ Pair = tuple[int, int]
 
 
 def make_round(nodes: int, number: int) -> list[Pair]:
-    """The pairs of a round of the circle method, the smaller node first; of an odd number of nodes
-    one rests."""
+    """The pairs of a round of the circle method, the smaller node first; an odd one rests."""
     last = nodes - 1 + nodes % 2
     pairs = [(number, last)]
     pairs += [((number + i) % last, (number - i) % last) for i in range(1, (last + 1) // 2)]
@@ -132,8 +127,7 @@ def order_rounds(nodes: int, wanted: int | None, repeat: int) -> list[int]:
 
 
 class Judgement(NamedTuple):
-    """The slow nodes, links, and pairs that could be either, each with its time over
-    that of the typical pair; infinite for no answer."""
+    """Slow nodes, links and pairs: their time over the typical pair's, infinite if silent."""
 
     typical: list[float]
     """Seconds of the typical pair, per repeat."""
@@ -147,7 +141,7 @@ class Judgement(NamedTuple):
 
 
 def find_typical(values: Iterable[float | None]) -> float:
-    """The lower quartile of the finite values; 1 where there are none."""
+    """The lower quartile of the finite values; 1 without any."""
     finite = sorted(value for value in values if value is not None and value < math.inf)
     return finite[int(TYPICAL_SHARE * (len(finite) - 1))] if finite else 1.0
 
@@ -232,13 +226,13 @@ def finish(report: Report, nodes: int, options: argparse.Namespace, hosts: dict[
     cells = (nodes, len(times), len(judgement.typical), typical, f"{judgement.limit:.2f}")
     print(format_table(("nodes", "pairs", "repeats", "typical", "slow from"), [cells]))
     found: list[tuple[float, str, str]] = []
-    for verdict in ("slow nodes", "slow links", "unclear"):
-        ones = getattr(judgement, verdict.removeprefix("slow "))
-        report.details[f"slow_{verdict.removeprefix('slow ')}"] = sorted(ones)
+    for kind, verdict in (("nodes", "slow node"), ("links", "slow link"), ("unclear", "unclear")):
+        ones = getattr(judgement, kind)
+        report.details[f"slow_{kind}"] = sorted(ones)
         for one, factor in ones.items():
             numbers = (one,) if isinstance(one, int) else one
             name = " - ".join(f"{n} ({hosts[n]})" if n in hosts else str(n) for n in numbers)
-            found.append((factor, name, verdict.removesuffix("s")))
+            found.append((factor, name, verdict))
     if found:
         blamed = [
             (name, verdict, "no answer" if math.isinf(factor) else f"{factor:.2f}")
@@ -296,14 +290,7 @@ class Node:
         self.calls = itertools.count()
         # A call that does not end raises after the timeout, instead of ending the process.
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
-        store = torch.distributed.TCPStore(
-            os.environ["MASTER_ADDR"],
-            int(os.environ.get("MASTER_PORT", "29500")),
-            is_master=place.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
-            timeout=datetime.timedelta(seconds=ARRIVAL_SECONDS),
-            wait_for_workers=False,
-        )
-        self.store = torch.distributed.PrefixStore("node_pairs", store)
+        self.store = open_store(torch, place, "node_pairs", ARRIVAL_SECONDS)
 
     def measure_pair(self, pair: Pair, call: int) -> Row:
         """All ranks of both nodes run all_reduce: statistics of the seconds, or what failed."""
@@ -453,7 +440,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.repeats < 2:
         raise UsageError("--repeats: a single measurement cannot blame a node; use 2 or more")
     place = Place(0, 1, 0) if options.simulate else place_or_launch(options, arguments, 3)
-    report = Report("node_pairs", __version__, METHOD, UNITS, options.json)
+    report = Report("node_pairs", __version__, METHOD, options.json)
     stop = Stop(options.budget)
     stop.listen(quiet=place.rank > 0)
     if options.simulate:

@@ -66,12 +66,6 @@ PROFILES = {
 }
 RANKS = {"demo": 2, "full": "accelerators"}
 GPUS = {"full": 2}
-UNITS = {
-    **dict.fromkeys(("ranks", "samples", "spread", "drift", "wrong_answers"), "1"),
-    "payload_bytes": "B",
-    **dict.fromkeys(("object_seconds_median", "tensor_seconds_median"), "s"),
-    **dict.fromkeys([f"ratio_{s}" for s in ("median", "mean", "iqr", "min", "max")], "1"),
-}
 WARMUP_ITERATIONS = 10
 WIDE_RATIO = 0.25
 
@@ -193,7 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     if min(options.payload) < 8:
         raise UsageError("--payload: an integer takes 8 bytes, so 8 is the smallest")
     job, stop = begin_ranks(options, arguments, least=1)
-    report = Report("object_vs_tensor_collectives", __version__, METHOD, UNITS, options.json)
+    report = Report("object_vs_tensor_collectives", __version__, METHOD, options.json)
     report.details["header"] = describe_run(
         job.torch, job.device, backend=job.backend, ranks=job.size
     )

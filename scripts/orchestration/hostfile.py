@@ -93,7 +93,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("hostfile", __version__, 1, {"node": "1", "slots": "1"}, options.json)
+    report = Report("hostfile", __version__, 1, options.json)
     nodelist = options.nodelist or os.environ.get("SLURM_JOB_NODELIST")
     if not nodelist:
         raise UsageError("SLURM_JOB_NODELIST is not set: run this in a job, or give --nodelist")

@@ -287,7 +287,7 @@ def fill_in(text: str, place: Task) -> str:
 
 def show(options: Namespace, place: Task, share: Share, rows: list[Setting]) -> int:
     """Print what would be set; the exit status."""
-    report = Report("rank_run", __version__, 1, {"rank": "1"}, options.json)
+    report = Report("rank_run", __version__, 1, options.json)
     masks = ",".join(format_mask(binding.cpus) for binding in share.plan)
     rows.append(Setting("CPUs", format_cpus(share.cpus), share.source))
     rows.append(Setting("mask_cpu", masks, "plan of all local ranks"))

@@ -17,8 +17,7 @@ time. What it puts there is complete, or it is not there at all.
   (made by sha256sum) if there is one. Truncated archives are refused without one, too.
 - Fits: room for the archive is checked first, and room for each file before it is written. In
   memory (tmpfs) the free memory of the machine and of the job's cgroup (v2) counts.
-- Safe: paths or links that lead out of the target are refused (tarfile's filter "data", which
-  Python has from 3.11.4).
+- Safe: paths or links that lead out of the target are refused.
 - Again: the same archive (name, size, modification time, checksum) is found and not copied, until
   the node reboots. Another one of its name is refused until `--remove`.
 
@@ -72,8 +71,6 @@ __version__ = "0.2.0"
 METHOD = 2  # 2: files are not read back after they were written
 
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = {"files": "1", "bytes": "B", "archive_bytes": "B", "seconds": "s", "rate": "B/s",
-         "seconds_waited": "s"}  # fmt: skip
 ENDINGS = r"\.(tar(\.(gz|bz2|xz|zst))?|tgz|tbz2|txz|tzst)$"
 DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError)
 CHUNK = 4 << 20
@@ -158,10 +155,11 @@ def unpack(raw: Source, folder: Path, options: Namespace) -> tuple[int, int]:
     files = total = room = 0
     folder.mkdir()
     with tarfile.open(fileobj=raw, mode="r|*") as archive:
+        archive.extraction_filter = lambda member, _: member  # check_member has looked at it
         for member in archive:
             if member.size >= room:
                 room = check_room(options, member.size, member.name)
-            archive.extract(member, folder, filter="data")
+            archive.extract(check_member(member, folder), folder)
             room -= member.size + BLOCK
             if member.isreg() or member.islnk():
                 files, total = files + 1, total + member.size
@@ -169,6 +167,21 @@ def unpack(raw: Source, folder: Path, options: Namespace) -> tuple[int, int]:
         if archive.fileobj.tell() <= archive.offset:
             raise Refused(f"{options.source.name} has no end mark: it is cut off")
     return files, total
+
+
+def check_member(member: tarfile.TarInfo, folder: Path) -> tarfile.TarInfo:
+    """What tarfile's filter "data" does, which Python has from 3.11.4: a file, folder or link below
+    the folder, of this user, and writable by nobody else. Raises tarfile.TarError."""
+    inside = folder.resolve()
+    path = inside / member.name
+    target = path.parent / member.linkname if member.issym() else inside / member.linkname
+    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        raise tarfile.TarError(f"{member.name} is neither a file nor a folder nor a link")
+    if not all(each.resolve().is_relative_to(inside) for each in (path, target)):
+        raise tarfile.TarError(f"{member.name} leads out of the archive's folder")
+    member.mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
+    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    return member
 
 
 def describe(archive: Path) -> Row:
@@ -325,9 +338,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("stage_in", __version__, METHOD, UNITS, options.json)
-    if not hasattr(tarfile, "data_filter"):
-        raise UsageError("this needs Python 3.11.4 or newer, for the filter of tarfile")
+    report = Report("stage_in", __version__, METHOD, options.json, units={"rate": "B/s"})
     if not options.demo:
         if options.source is None or options.to is None:
             raise UsageError("name the archive, and with --to a folder on this node's own disk")

@@ -60,7 +60,6 @@ NODES_AT_ONCE = 16
 FIRST_UID, NOBODY = 1000, 65534
 LOGIN_NAMES = ("systemd", "(sd-pam)", "sshd", "sshd-session", "dbus-daemon")
 """What a user's login leaves behind."""
-UNITS = dict.fromkeys(("node", "processes", "stuck", "gpu_processes", "killed"), "1")
 
 # Run by python3 (3.6 or newer) on a node, after a line that sets TARGETS ([[pid, started], ...]).
 # Ends the targets, and prints all processes as one line of JSON.
@@ -241,7 +240,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("undrain_good_nodes", __version__, 1, UNITS, options.json)
+    report = Report("undrain_good_nodes", __version__, 1, options.json)
     if options.demo:
         rows = demonstrate()
         good = [row["verdict"] for row in rows] == ["leftovers", "clean"]

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import contextlib
 import importlib.util
 import io
 import itertools
@@ -58,7 +59,7 @@ from kit.cli import Parser, UsageError, positive_int, start
 from kit.files import find_file_system
 from kit.report import Progress, Report, Row, format_table
 from kit.stats import earned, scaled, summarize
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -74,10 +75,6 @@ COMPARE = {
     "alike": ["details.file_systems", "details.settings.files", "details.settings.entries",
               "details.settings.modules"],
 }  # fmt: skip
-UNITS = {
-    **dict.fromkeys(("samples", "spread", "drift", "ratio"), "1"),
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-}
 TASKS = {"package": "import a package", "unpack": "unpack small files", "remove": "remove them",
          "clone": "git clone", "status": "git status", "list": "ls -l",
          "import": "import --module"}  # fmt: skip
@@ -92,23 +89,24 @@ def measure_place(
     folder: Path, options: argparse.Namespace, archive: bytes
 ) -> Iterator[tuple[str, str, float]]:
     """Do each task once in a place; task, state of the caches and seconds. Raises RuntimeError."""
-    tree, clone, large, package = (folder / name for name in ("tree", "clone", "large", "package"))
+    clone, large, package = (folder / name for name in ("clone", "large", "package"))
     if {"unpack", "remove"} & set(options.tasks):
         began = time.perf_counter()
         unpack(archive, folder / "unpacked")
         yield "unpack", "new", time.perf_counter() - began
+        if count_files(folder / "unpacked") != options.files:
+            raise RuntimeError("unpacking left out files")
         began = time.perf_counter()
         shutil.rmtree(folder / "unpacked")
         yield "remove", "new", time.perf_counter() - began
-    if "clone" in options.tasks:  # over git's transport, as from a server, not by hard links
-        command = [*GIT, "clone", "--quiet", f"file://{options.origin}", clone]
-        yield "clone", "new", time_command(command, lambda _: True)
+    if "clone" in options.tasks:
         shutil.rmtree(clone)
+        yield "clone", "new", clone_to(clone, options)
     python, name, copy = [sys.executable, "-B"], options.module, folder / "module"
     isolated = [*python, "-I", "-S", "-c", IMPORT.format("feel_package", "COUNT"), package]
     foreign = [*python, "-c", IMPORT.format(name, "__path__[0]"), copy]
     for task, below, command, is_right in (
-        ("status", tree, [*GIT, "-C", tree, "status", "--short"], lambda out: not out),
+        ("status", clone, [*GIT, "-C", clone, "status", "--short"], lambda out: not out),
         ("list", large, ["ls", "-l", large], lambda out: out.count("\n") == options.entries + 1),
         ("package", package, isolated, lambda out: out == f"{options.modules}\n"),
         ("import", copy, foreign, lambda out: out.endswith(f"{copy / name}\n")),
@@ -138,6 +136,18 @@ def unpack(archive: bytes, target: Path) -> None:
         opened.extractall(target)
 
 
+def clone_to(target: Path, options: argparse.Namespace) -> float:
+    """Seconds of a git clone; over git's transport, as from a server, not by hard links."""
+    command = [*GIT, "clone", "--quiet", f"file://{options.origin}", target]
+    return time_command(command, lambda _: count_files(target) == options.files)
+
+
+def count_files(folder: Path) -> int:
+    """The number of files below a directory, those of git not counted."""
+    walk = os.walk(folder)
+    return sum(len(files) for base, _, files in walk if ".git" not in Path(base).parts)
+
+
 def drop_pages(folder: Path) -> None:
     """Drop the contents of all files below a directory from the page cache."""
     for path in folder.rglob("*"):
@@ -161,13 +171,15 @@ def make_archive(files: int) -> bytes:
 
 
 def prepare(folders: Sequence[Path], options: argparse.Namespace, archive: bytes) -> None:
-    """Create what the tasks read: a repository, a package, a large directory."""
-    options.origin = folders[-1] / "tree"
+    """Create what the tasks read: a repository and its clones, a package, a large directory."""
+    options.origin = folders[-1] / "origin"
+    if {"clone", "status"} & set(options.tasks):
+        unpack(archive, options.origin)
+        for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=x"]):
+            time_command([*GIT, "-C", options.origin, *words], lambda _: True)
+        for folder in folders:
+            clone_to(folder / "clone", options)
     for folder in folders:
-        if {"clone", "status"} & set(options.tasks):
-            unpack(archive, folder / "tree")
-            for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=x"]):
-                time_command([*GIT, "-C", folder / "tree", *words], lambda _: True)
         if "list" in options.tasks:
             (folder / "large").mkdir()
             for number in range(options.entries):
@@ -241,8 +253,8 @@ def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
     together = options.path.stat().st_dev == options.beside.stat().st_dev
     if together:
         report.note("both places are on one file system: the ratios show noise only")
-    progress = Progress(options.num_iterations, "iterations")
     with (
+        contextlib.closing(Progress(options.num_iterations, "iterations")) as progress,
         tempfile.TemporaryDirectory(prefix=".feel-", dir=options.path.resolve()) as path,
         tempfile.TemporaryDirectory(prefix=".feel-", dir=options.beside.resolve()) as beside,
     ):
@@ -258,14 +270,12 @@ def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
                     report.rows = make_rows(samples, together)
                     stop.check()
             report.save(force=False)
-    progress.close()
-    report.complete = True
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("feel", __version__, METHOD, UNITS, options.json, COMPARE)
+    report = Report("feel", __version__, METHOD, options.json, COMPARE)
     for folder in (options.path, options.beside):
         if not os.access(folder, os.W_OK):
             raise UsageError(f"{folder} is not a directory that can be written to")
@@ -277,16 +287,13 @@ def main(arguments: list[str] | None = None) -> int:
     if not shutil.which("git") and {"clone", "status"} & set(options.tasks):
         report.note("git is not installed: clone and status are left out")
         options.tasks = [one for one in options.tasks if one not in ("clone", "status")]
-    stop = Stop()
-    stop.listen()
     names = ("files", "entries", "modules", "num_iterations")
     report.details["settings"] = {name: getattr(options, name) for name in names}
     kinds = {name: find_file_system(getattr(options, name)) for name in ("path", "beside")}
     report.details["file_systems"] = kinds
     try:
-        measure(options, stop, report)
-    except Stopped as stopped:
-        report.note(f"{stopped}: the results so far")
+        with until_stopped(report) as stop:
+            measure(options, stop, report)
     except RuntimeError as error:
         report.note(f"problem: {error}")
     if report.rows:

@@ -52,13 +52,6 @@ from kit.report import Report, Row, format_bytes, format_table
 __version__ = "0.2.0"
 
 PROFILES = {"demo": ["--demo"], "full": ["run.json"]}
-UNITS = {
-    **dict.fromkeys(("jobs", "iodepth", "requests"), "1"),
-    **dict.fromkeys(("block_bytes", "bytes"), "B"),
-    **dict.fromkeys(("seconds", *(f"latency_seconds_{s}" for s in ("mean", "p50", "p99"))), "s"),
-    "bytes_per_second": "B/s",
-    "requests_per_second": "1/s",
-}
 DEMO = """note: both iodepth >= 1 and synchronous I/O engine are selected
 {"fio version" : "fio-3.36", "global options" : {"direct" : "1", "bs" : "4k"}, "jobs" : [
   {"jobname" : "demo", "groupid" : 0, "error" : 0, "job options" : {"rw" : "randread"},
@@ -100,7 +93,7 @@ def read_result(
                     own = jobs[0].get("job options", {})
                     row = describe_job(document.get("global options", {}) | own, len(added))
                     row |= {"source": source, "job": str(name), "direction": direction}
-                    row |= {k: v for k, v in add_jobs(added).items() if k in UNITS}
+                    row |= {k: v for k, v in add_jobs(added).items() if k != "bins"}
                     verdict = "ok" if row["access"] == "direct" else row["access"]
                     row["verdict"] = "FAILED" if errors else verdict
                     rows.append(row | {"verdict_reason": ", ".join(errors) or None})
@@ -186,7 +179,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     if options.demo == bool(options.files):
         raise UsageError("name JSON files of fio, or - for standard input, or use --demo")
-    report = Report("fio_report", __version__, 1, UNITS, options.json)
+    report = Report("fio_report", __version__, 1, options.json)
     texts = [("demo", DEMO)] if options.demo else read_files(options.files)
     problems = []
     for label, text in texts:

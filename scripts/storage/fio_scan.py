@@ -42,6 +42,7 @@ signal; 2 wrong use: no fio, too little space, no such directory.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import shutil
@@ -59,7 +60,7 @@ from kit.files import find_file_system
 from kit.fio import add_jobs, explain_not_simultaneous, list_jobs, parse_fio, read_job, round_digits
 from kit.report import Progress, Report, Row, format_bytes, format_table
 from kit.stats import scaled, summarize
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, Stopped, until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -77,13 +78,8 @@ COMPARE = {
     "trusted": {"verdict": ["ok", "unsteady", "few samples"]},
     "alike": ["details.file_system", "details.settings.engine", "details.settings.whole_files"],
 }
-UNITS = {
-    **dict.fromkeys(("file_bytes", "block_bytes"), "B"),
-    **dict.fromkeys(("jobs", "iodepth", "samples", "spread", "drift"), "1"),
-    **{f"bytes_per_second_{s}": "B/s" for s in ("median", "mean", "iqr", "min", "max")},
-    "requests_per_second_median": "1/s",
-    **dict.fromkeys([f"latency_seconds_{s}" for s in ("mean", "p50", "p99")], "s"),
-}
+RATES = [f"bytes_per_second_{name}" for name in ("median", "mean", "iqr", "min", "max")]
+LATENCIES = [f"latency_seconds_{name}" for name in ("mean", "p50", "p99")]
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 PRESETS: dict[str, dict[str, Any]] = {
     "scan": {"patterns": ["read", "write"], "file_sizes": [16 * KIB, MIB, GIB],
@@ -156,13 +152,13 @@ def read_run(text: str, load: Load, whole_files: bool) -> Row | tuple[str, str]:
 def make_row(load: Load, runs: Sequence[Row | tuple[str, str]], access: str) -> Row:
     """The repeats of a load summarized, with the verdict and its reason."""
     done = [run for run in runs if isinstance(run, dict)]
-    row: Row = dict.fromkeys(UNITS) | load._asdict() | {"access": access, "samples": len(done)}
-    row["steady"] = None
+    row: Row = {**load._asdict(), "access": access, "samples": len(done), "steady": None}
+    row |= dict.fromkeys(("spread", "drift", *RATES, "requests_per_second_median", *LATENCIES))
     for failure in runs:
         if isinstance(failure, tuple):
             return row | {"samples": 0, "verdict": failure[0], "verdict_reason": failure[1]}
     requests = add_jobs(done)
-    row |= {name: requests[name] for name in UNITS if name.startswith("latency")}
+    row |= {name: requests[name] for name in LATENCIES}
     row |= summarize("bytes_per_second", [run["bytes_per_second"] for run in done])
     rates = [run["requests_per_second"] for run in done]
     row["requests_per_second_median"] = statistics.median(rates)
@@ -181,9 +177,9 @@ def make_row(load: Load, runs: Sequence[Row | tuple[str, str]], access: str) -> 
 
 def list_loads(options: argparse.Namespace) -> list[Load]:
     """The grid. Raises UsageError where its files do not fit the file system."""
-    grid = itertools.product(options.patterns, options.file_sizes, options.block_sizes,
+    grid = itertools.product(options.file_sizes, options.patterns, options.block_sizes,
                              options.jobs, options.iodepth)  # fmt: skip
-    loads = [Load(*parts) for parts in grid]
+    loads = [Load(pattern, file_bytes, *rest) for file_bytes, pattern, *rest in grid]
     largest = max(load.jobs * load.file_bytes for load in loads)
     if largest > shutil.disk_usage(options.path).free:
         needed = format_bytes(largest)
@@ -192,27 +188,26 @@ def list_loads(options: argparse.Namespace) -> list[Load]:
 
 
 def scan(loads: list[Load], options: argparse.Namespace, stop: Stop, report: Report) -> None:
-    """Run all loads in turn and add a row for each; a signal or the budget ends it."""
+    """Run all loads in turn, with a row for each. Raises Stopped."""
     runs: dict[Load, list[Row | tuple[str, str]]] = {load: [] for load in loads}
-    progress = Progress(len(loads) * options.repeats, "runs of fio")
-    try:
-        with tempfile.TemporaryDirectory(prefix=".fio_scan-", dir=options.path) as folder:
-            try:
-                os.close(os.open(f"{folder}/direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600))
-            except OSError:
-                options.access = options.access.replace("direct", "buffered")
-            for number, load in enumerate(loads * options.repeats):
-                progress.show(number, str(load))
-                text = run_fio(load, options, folder, stop)
-                if options.keep:
-                    name = f"{load}.run{len(runs[load]) + 1}.json"
-                    (options.keep / name).write_text(text, encoding="utf-8")
-                runs[load].append(read_run(text, load, options.whole_files))
-        report.complete = True
-    except Stopped as stopped:
-        report.note(f"{stopped}: the results so far")
-    progress.close()
-    report.rows = [make_row(load, done, options.access) for load, done in runs.items() if done]
+    with (
+        contextlib.closing(Progress(len(loads) * options.repeats, "runs of fio")) as progress,
+        tempfile.TemporaryDirectory(prefix=".fio_scan-", dir=options.path) as folder,
+    ):
+        try:
+            os.close(os.open(f"{folder}/direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600))
+        except OSError:
+            options.access = options.access.replace("direct", "buffered")
+        for number, load in enumerate(loads * options.repeats):
+            progress.show(number, str(load))
+            text = run_fio(load, options, folder, stop)
+            if options.keep:
+                name = f"{load}.run{len(runs[load]) + 1}.json"
+                (options.keep / name).write_text(text, encoding="utf-8")
+            runs[load].append(read_run(text, load, options.whole_files))
+            report.rows = [
+                make_row(one, done, options.access) for one, done in runs.items() if done
+            ]
 
 
 def print_results(report: Report) -> None:
@@ -273,16 +268,15 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError(f"{options.path} is not a directory that can be written to")
     if shutil.which("fio") is None:
         raise UsageError("fio is not installed: apt install fio, or conda-forge")
-    report = Report("fio_scan", __version__, METHOD, UNITS, options.json, COMPARE)
+    report = Report("fio_scan", __version__, METHOD, options.json, COMPARE)
     loads = list_loads(options)
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
     file_system = find_file_system(options.path)
     is_memory = file_system in ("tmpfs", "ramfs")
     options.access = "memory" if is_memory else "buffered" if options.buffered else "direct"
-    stop = Stop(options.budget)
-    stop.listen()
-    scan(loads, options, stop, report)
+    with until_stopped(report, options.budget) as stop:
+        scan(loads, options, stop, report)
     names = ("engine", "access", "runtime", "ramp_time", "repeats", "whole_files")
     report.details["file_system"] = file_system
     report.details["settings"] = {name: getattr(options, name) for name in names}

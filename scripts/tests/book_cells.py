@@ -106,7 +106,7 @@ for kind in ("list", "buffer"):
 assert grown["list"] > 0.7
 assert grown["buffer"] < 0.05
 
-# %% compute/cpu-memory
+# %% compute/cpu-memory pgrep
 # A process may end between two commands of the block.
 assert re.search(rf"^{os.getpid()} .*: Pss \d", shell("for pid in $(pgrep", status=2), re.M)
 

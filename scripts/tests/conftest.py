@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -108,9 +109,11 @@ def call_tool(
         threads = torch.get_num_threads() if torch else None
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
         out, err = io.StringIO(), io.StringIO()
-        with monkeypatch.context() as patch, warnings.catch_warnings(action="ignore"):
-            for name, value in (environ or {}).items():
-                patch.setenv(name, value)
+        with (
+            monkeypatch.context() as patch,
+            mock.patch.dict(os.environ, environ or {}),
+            warnings.catch_warnings(action="ignore"),
+        ):
             patch.setattr(sys, "argv", [str(SCRIPTS / tool), *arguments])
             try:
                 with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +110,50 @@ def test_a_wrong_element_is_found(run_broken: Any) -> None:
     row = done.document["results"][0]
     assert row["verdict"] == "WRONG ANSWER"
     assert row["wrong_elements"] == 2, "before and after the timing"
+
+
+@pytest.mark.torch
+@pytest.mark.nightly
+@pytest.mark.needs("root", "tc", "unshare", "nsenter")
+def test_a_link_of_known_speed(tmp_path: Path) -> None:
+    """Between two network namespaces with 1 Gbit/s no collective exceeds the rate of the link, and
+    all_reduce reaches half of it."""
+    hold = ["unshare", "--net", "sh", "-c", "echo; exec sleep 300"]
+    nodes = [subprocess.Popen(hold, stdout=subprocess.PIPE) for _ in range(2)]
+    assert all(node.stdout and node.stdout.readline() for node in nodes)
+    enter = [["nsenter", f"--target={node.pid}", "--net"] for node in nodes]
+    path = tmp_path / "out.json"
+    tool = [sys.executable, str(SCRIPTS / TOOL), "--device", "cpu", "--mode", "blocking"]
+    tool += ["--collective", "all_reduce", "broadcast", "all_to_all", "sendrecv"]
+    tool += ["--payload-size-in-gib", "0.03125", "--num-iterations", "4", "--peak", "0.125"]
+    place = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "1"}
+    place |= {"MASTER_ADDR": "10.79.0.1", "MASTER_PORT": "29511", "GLOO_SOCKET_IFNAME": "eth0"}
+    try:
+        ends = [f"eth0 netns {node.pid}" for node in nodes]
+        wire = f"ip link add {ends[0]} type veth peer {ends[1]}"
+        subprocess.run(["sh", "-ec", wire], check=True)
+        for rank, inside in enumerate(enter):
+            script = f"""ip link set lo up; ip link set eth0 up
+                ip addr add 10.79.0.{rank + 1}/24 dev eth0
+                tc qdisc add dev eth0 root tbf rate 1gbit burst 256kb latency 500ms"""
+            subprocess.run([*inside, "sh", "-ec", script], check=True)
+        ranks = [
+            subprocess.Popen(
+                [*inside, *tool, "--json", str(path)],
+                env={**os.environ, **place, "RANK": str(rank)},
+                stdout=subprocess.DEVNULL,
+            )
+            for rank, inside in enumerate(enter)
+        ]
+        assert [rank.wait(timeout=300) for rank in ranks] == [0, 0]
+    finally:
+        for node in nodes:
+            node.kill()
+            node.communicate()
+    rows = json.loads(path.read_text(encoding="utf-8"))["results"]
+    assert len(rows) == 4
+    assert not any(row["wrong_elements"] or row["above_peak"] for row in rows)
+    assert rows[0]["busbw_bytes_per_second_median"] > 0.0625e9
 
 
 @pytest.mark.torch

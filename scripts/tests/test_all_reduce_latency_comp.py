@@ -10,7 +10,7 @@ TOOL = "network/all_reduce_latency_comp.py"
 def test_rows_by_hand(module: Any, capsys: Any) -> None:
     """100 bytes in 1, 2 and 4 s by two ranks: busbw is algbw; a piece is 3 times the whole. A wrong
     sum is named, with its rank."""
-    report = module.Report("x", "0.1.0", 1, {})
+    report = module.Report("x", "0.1.0", 1)
     seconds = {"whole": [[1.0, 1.0]] * 4, "pieces": [[2.0, 4.0]] * 4}
     module.add_results(report, 25, 4, seconds, {"whole": [0, 0], "pieces": [0, 7]})
     rates = [row["busbw_bytes_per_second_median"] for row in report.rows]

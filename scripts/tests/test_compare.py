@@ -77,9 +77,3 @@ def test_unlike_runs_are_refused(
     """With the reason; what has to be equal is what the tool of your run says."""
     with pytest.raises(module.UsageError, match=reason):
         module.main([write(lambda document: document.update(change)), write()])
-
-
-def test_a_record_finds_its_terms_in_the_tool(module: Any) -> None:
-    """Records made before tools wrote them down."""
-    terms = module.find_terms({"tool": "all_reduce_bench"})
-    assert terms["value"] == "busbw_bytes_per_second_median"

@@ -27,7 +27,7 @@ def test_growth_by_hand(module: Any, capsys: Any) -> None:
     100 MiB more at the barrier."""
     first = make_rows(module, 0, 0, 550, 550, 550, 2000, 2000, 2000, 1250)
     second = make_rows(module, 1, 0, 550, 550, 550, 2100, 2100, 2100, 1350)
-    report = module.Report("dist_mem_usage", "0", 1, module.UNITS)
+    report = module.Report("dist_mem_usage", "0", 1)
     report.rows = first + second
     module.print_results(report)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

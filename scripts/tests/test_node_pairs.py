@@ -54,7 +54,7 @@ def test_recorded_noise_accuses_nobody(module: Any) -> None:
 def simulate(module: Any, nodes: int, faults: dict[Any, float], *options: str) -> Any:
     """The judgement of a simulated tournament."""
     parsed = module.build_parser().parse_args(["--simulate", str(nodes), *options])
-    report, noise = module.Report("node_pairs", "0.2.0", 2, {}), random.Random(1)
+    report, noise = module.Report("node_pairs", "0.2.0", 2), random.Random(1)
     module.play(
         functools.partial(module.simulate, faults, noise), nodes, parsed, module.Stop(), report
     )

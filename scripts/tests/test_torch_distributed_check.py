@@ -58,7 +58,7 @@ def test_the_cause_is_named(
     link.states = {rank: state for rank, state in enumerate(states) if state}
     now = time.monotonic()
     link.heard = {rank: now - 60 * (rank in gone) for rank in link.states}
-    report = module.Report("x", "0.1.0", 1, {})
+    report = module.Report("x", "0.1.0", 1)
     hosts = "node[1-3]" if None in states else "node1"
     with mock.patch.dict(os.environ, MASTER_ADDR="node1"):
         assert not module.print_results(link, report, SimpleNamespace(hosts=hosts, timeout=5.0))

@@ -51,7 +51,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.device import choose_device, describe_run, import_torch, is_out_of_memory, synchronize
 from kit.report import Report, Row, format_table, read_json
-from kit.stop import Stop
+from kit.stop import until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -66,11 +66,6 @@ PROFILES = {
     ],
 }  # fmt: skip
 GPUS = {"full": 1}
-UNITS = {
-    **dict.fromkeys(("hidden", "heads", "kv_heads", "head_dim", "intermediate"), "1"),
-    **dict.fromkeys(("batch", "sequence", "copies", "gradient_error"), "1"),
-    **dict.fromkeys(("saved_bytes", "weight_copy_bytes", "allocated_bytes"), "B"),
-}
 GRADIENT_LIMITS = {"bfloat16": 2e-2, "float16": 5e-3, "float32": 1e-5}
 """Relative difference (Frobenius norm): the same sums, but for kernels with another order."""
 
@@ -85,8 +80,8 @@ class Spec(NamedTuple):
     intermediate: int = 14336
 
 
-Saving = tuple[str, int, str, bool]
-"""A storage that autograd saved: operation, bytes, data type, and whether it is a weight's copy."""
+Sums = Counter[tuple[str, str]]
+"""Bytes that autograd saved, by operation and data type."""
 
 
 class Variant(NamedTuple):
@@ -128,7 +123,7 @@ def choose_spec(options: argparse.Namespace) -> Spec:
 
 
 class Layer:
-    """One transformer layer with random weights, in plain operations that tell their names."""
+    """One transformer layer with random weights, in plain operations that report their names."""
 
     def __init__(
         self, torch: Any, device: Any, spec: Spec, dtype: Any, options: argparse.Namespace
@@ -201,7 +196,7 @@ class Layer:
         return x + y @ weights["down"].t()
 
     def checkpoint(self, operation: str, work: Callable[..., Any], *given: Any) -> Any:
-        """The result of work, of which only what is given is kept, under that operation."""
+        """The result of work, keeping only its arguments, under that operation."""
         tell, self.tell = self.tell, lambda part: None
         tell(operation)
         result = self.torch.utils.checkpoint.checkpoint(work, *given, use_reentrant=True)
@@ -223,9 +218,9 @@ def is_weight_copy(torch: Any, weights: Iterable[Any], tensor: Any) -> bool:
 
 def measure(
     torch: Any, layer: Layer, variant: Variant, x: Any, dtype: Any
-) -> tuple[list[Saving], int | None, Any]:
-    """What autograd saves in a forward pass, what the allocator grows by, and the gradient of x.
-    Raises RuntimeError where memory is short."""
+) -> tuple[Sums, int, int | None, Any]:
+    """What autograd saves in a forward pass, how many bytes of copies of weights beside it, what
+    the allocator grows by, and the gradient of x. Raises RuntimeError where memory is short."""
 
     def read_allocated() -> int:
         synchronize(torch, x.device)
@@ -235,22 +230,25 @@ def measure(
     weights = list(layer.weights.values())
     constants = (*weights, *layer.constants.values())
     seen = {tensor.untyped_storage().data_ptr() for tensor in constants}
-    savings: list[Saving] = []
+    sums: Sums = Counter()
     alive: list[Any] = []  # a storage that lives cannot give its address to another
-    operation = ""
+    operation, copied = "", 0
 
     def tell(name: str) -> None:
         nonlocal operation
         operation = name
 
     def pack(tensor: Any) -> Any:
+        nonlocal copied
         storage = tensor.untyped_storage()
         if storage.nbytes() and storage.data_ptr() not in seen:
             seen.add(storage.data_ptr())
-            kind = str(tensor.dtype).removeprefix("torch.")
-            is_copy = is_weight_copy(torch, weights, tensor)
-            savings.append((operation, storage.nbytes(), kind, is_copy))
             alive.append(tensor.detach())
+            if is_weight_copy(torch, weights, tensor):
+                copied += storage.nbytes()
+            else:
+                kind = str(tensor.dtype).removeprefix("torch.")
+                sums[operation, kind] += storage.nbytes()
         return tensor
 
     torch.manual_seed(1)
@@ -267,26 +265,22 @@ def measure(
     # x was there before, and the layer keeps it.
     grown = after - before - out.untyped_storage().nbytes() + x.untyped_storage().nbytes()
     out.float().pow(2).mean().backward()
-    return savings, grown if after else None, x.grad.float()
+    return sums, copied, grown if after else None, x.grad.float()
 
 
 def study(
     torch: Any, layer: Layer, variant: Variant, options: argparse.Namespace,
     references: dict[tuple[str, bool], Any],
 ) -> tuple[Row, list[Row]]:  # fmt: skip
-    """The row of a variant, and its operations. `references` holds the gradients of the first
-    variants with this attention and autocast."""
+    """The row of a variant, and its operations; `references` are the first gradients."""
     spec, dtype, weight = layer.spec, getattr(torch, options.dtype), layer.weights["q"]
     torch.manual_seed(2)
     x = torch.randn(options.batch, options.sequence, spec.hidden).to(weight.device, weight.dtype)
     if x.device.type != "cpu":  # libraries take workspaces at their first call and keep them
         measure(torch, layer, variant, x, dtype)
-    savings, allocated, gradient = measure(torch, layer, variant, x, dtype)
+    sums, copied, allocated, gradient = measure(torch, layer, variant, x, dtype)
     reference = references.setdefault((variant.attention, variant.autocast), gradient)
     error = float((gradient - reference).norm() / reference.norm())
-    sums: Counter[tuple[str, str]] = Counter()
-    for operation, size, kind, is_copy in savings:
-        sums[operation, kind] += 0 if is_copy else size
     row: Row = {
         **variant._asdict(),
         "dtype": options.dtype,
@@ -296,7 +290,7 @@ def study(
         "sequence": options.sequence,
         "saved_bytes": sums.total(),
         "copies": sums.total() / (options.batch * options.sequence * spec.hidden * dtype.itemsize),
-        "weight_copy_bytes": sum(size for _, size, _, is_copy in savings if is_copy),
+        "weight_copy_bytes": copied,
         "allocated_bytes": allocated,
         "gradient_error": error if math.isfinite(error) else None,
         "verdict": "ok" if error <= GRADIENT_LIMITS[options.dtype] else "WRONG GRADIENT",
@@ -304,7 +298,6 @@ def study(
     return row, [
         {"operation": operation, "dtype": kind, "bytes": size}
         for (operation, kind), size in sums.items()
-        if size
     ]
 
 
@@ -318,23 +311,20 @@ def run(options: argparse.Namespace, spec: Spec, report: Report) -> None:
     references: dict[tuple[str, bool], Any] = {}
     choices = itertools.product(options.autocast, options.attention, options.recompute)
     variants = [Variant(a, r, autocast == "on") for autocast, a, r in dict.fromkeys(choices)]
-    stop = Stop()
-    stop.listen()
-    for variant in variants:
-        if stop.is_due():
-            report.note(str(stop.reason))
-            break
-        # Under autocast weights and hidden states are float32.
-        dtype = torch.float32 if variant.autocast else getattr(torch, options.dtype)
-        try:
-            layer = Layer(torch, device, spec, dtype, options)
-            row, parts = study(torch, layer, variant, options, references)
-            report.rows.append(row)
-            operations.append(parts)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            report.note(f"{variant}: does not fit into memory; use a smaller --sequence")
+    with until_stopped(report) as stop:
+        for variant in variants:
+            stop.check()
+            # Under autocast weights and hidden states are float32.
+            dtype = torch.float32 if variant.autocast else getattr(torch, options.dtype)
+            try:
+                layer = Layer(torch, device, spec, dtype, options)
+                row, parts = study(torch, layer, variant, options, references)
+                report.rows.append(row)
+                operations.append(parts)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                report.note(f"{variant}: does not fit into memory; use a smaller --sequence")
     report.complete = len(report.rows) == len(variants)
 
 
@@ -366,9 +356,7 @@ def print_results(report: Report, count: int | None) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="activation_memory", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "activation_memory", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--config", metavar="PATH", help="a Hugging Face config.json")
@@ -393,7 +381,7 @@ def main(arguments: list[str] | None = None) -> int:
     if "on" in options.autocast and options.dtype == "float32":
         raise UsageError("--autocast lowers the precision: --dtype has to be bfloat16 or float16")
     spec = choose_spec(options)
-    report = Report("activation_memory", __version__, METHOD, UNITS, options.json)
+    report = Report("activation_memory", __version__, METHOD, options.json)
     run(options, spec, report)
     print_results(report, None if options.breakdown else 1)
     report.save()

@@ -942,9 +942,7 @@ def add_calculator(commands: Any, calculator: Calculator) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="calculators", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "calculators", __version__, METHOD, PROFILES["demo"])
     commands = parser.add_subparsers(dest="calculator", metavar="NAME", title="calculators")
     for calculator in CALCULATORS:
         add_calculator(commands, calculator)
@@ -958,7 +956,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.calculator is None:
         raise UsageError(f"name a calculator: {', '.join(by_name)}")
     calculator = by_name[options.calculator]
-    report = Report("calculators", __version__, METHOD, {}, options.json)
+    report = Report("calculators", __version__, METHOD, options.json, units=UNITS)
     names = [each.name for each in (*calculator.inputs, *calculator.also)]
     values = {name: getattr(options, name, None) for name in ("model", "gpu", "gpus", *names)}
     asked = {name: list(dict.fromkeys(v)) for name, v in values.items() if v is not None}
@@ -967,8 +965,6 @@ def main(arguments: list[str] | None = None) -> int:
         inputs, outputs = calculate(calculator, case)
         named = {name: case[name] for name in ("model", "gpu") if name in case}
         report.rows.append({"calculator": calculator.name, **named, **inputs, **outputs})
-    first = report.rows[0]
-    report.units = {name: UNITS[name] for name in first if type(first[name]) in (int, float)}
     print_answer(calculator, given, report.rows)
     report.notes.append("computed from formulas; nothing was measured")
     report.complete = True

@@ -53,7 +53,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.checkpoints import (
     Group,
     Refused,
-    check_torch,
     find_difference,
     group_by_storage,
     has_same_bits,
@@ -64,13 +63,12 @@ from kit.cli import Parser, UsageError, start
 from kit.device import import_torch
 from kit.ranks import first_line
 from kit.report import Report, Row, format_table
-from kit.stop import Stop, Stopped
+from kit.stop import until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = {"tensors": "1", "seconds": "s"}
-UNITS |= dict.fromkeys(("source_bytes", "dragged_bytes", "target_bytes"), "B")
+NUMBERS = ("tensors", "seconds", "source_bytes", "dragged_bytes", "target_bytes")
 PATTERNS = ("*.pt", "*.pth", "*.bin", "*.ckpt")
 
 
@@ -99,8 +97,7 @@ def cut_out(torch: Any, storage: Any, groups: Sequence[Group]) -> None:
 
 
 def shrink_file(torch: Any, path: Path, row: Row, dry_run: bool) -> None:
-    """Shrink a file if that saves anything, and fill in its row. Raises Refused, OSError, and
-    RuntimeError where torch cannot write."""
+    """Shrink a file if that saves anything. Raises Refused, OSError, RuntimeError."""
     began = time.monotonic()
     before = path.stat()
     tree = load_checkpoint(torch, path)
@@ -124,8 +121,7 @@ def shrink_file(torch: Any, path: Path, row: Row, dry_run: bool) -> None:
 
 
 def replace_file(torch: Any, path: Path, before: os.stat_result, tree: Any) -> bool:
-    """Write the tree, verify it, and put it in the place of the file; False where it would not be
-    smaller. Raises as shrink_file does, with the old file as it was."""
+    """Write the tree, verify it, replace the file; False if it would not be smaller."""
     partial = path.with_name(f".{path.name}.part")
     try:
         with partial.open("wb") as file:
@@ -149,8 +145,7 @@ def replace_file(torch: Any, path: Path, before: os.stat_result, tree: Any) -> b
 
 
 def find_files(paths: Sequence[Path], patterns: Sequence[str]) -> dict[Path, str]:
-    """The files that fit the patterns, links left out, and their names in the folder given.
-    Raises UsageError where there is none."""
+    """The files that fit the patterns, with their names in the folder. Raises UsageError."""
     files = {}
     for path in paths:
         if path.is_file():
@@ -168,23 +163,18 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str]) -> dict[Path, str
 
 def shrink_files(torch: Any, files: dict[Path, str], report: Report, dry_run: bool) -> bool:
     """Shrink all files; False if one of them failed. A signal ends it between two files."""
-    stop = Stop()
-    stop.listen()
     failed = False
-    for path, name in files.items():
-        row: Row = {"file": name, **dict.fromkeys(UNITS), "verdict": "refused"}
-        try:
+    with until_stopped(report) as stop:
+        for path, name in files.items():
+            row: Row = {"file": name, **dict.fromkeys(NUMBERS), "verdict": "refused"}
             stop.check()
-            shrink_file(torch, path, row, dry_run)
-        except Stopped as stopped:
-            report.note(f"{stopped}, after {len(report.rows)} of {len(files)} files")
-            return False
-        except (Refused, OSError, RuntimeError, MemoryError) as error:
-            report.note(f"{name}: {first_line(error)}; the file is as it was")
-            failed = True
-        report.rows.append(row)
-    report.complete = True
-    return not failed
+            try:
+                shrink_file(torch, path, row, dry_run)
+            except (Refused, OSError, RuntimeError, MemoryError) as error:
+                report.note(f"{name}: {first_line(error)}; the file is as it was")
+                failed = True
+            report.rows.append(row)
+    return report.complete and not failed
 
 
 def print_results(rows: Sequence[Row]) -> None:
@@ -222,11 +212,10 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("checkpoint_shrink", __version__, METHOD, UNITS, options.json)
+    report = Report("checkpoint_shrink", __version__, METHOD, options.json)
     if options.demo == bool(options.paths):
         raise UsageError("name checkpoint files or folders, or use --demo alone")
     torch = import_torch()
-    check_torch(torch)
     with tempfile.TemporaryDirectory(prefix="checkpoint_shrink_") as folder:
         if options.demo:
             make_demo(torch, Path(folder))

@@ -57,7 +57,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.checkpoints import (
     Group,
     Refused,
-    check_torch,
     find_difference,
     group_by_storage,
     has_same_bits,
@@ -72,8 +71,7 @@ from kit.stop import Stop, Stopped
 __version__ = "0.2.0"
 METHOD = 1
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = dict.fromkeys(("tensors", "converted", "became_infinite"), "1") | {"seconds": "s"}
-UNITS |= dict.fromkeys(("source_bytes", "target_bytes", "tensor_bytes"), "B")
+NUMBERS = ("tensors", "converted", "became_infinite", "seconds", "source_bytes", "target_bytes")
 KEEP = ("*.inv_freq", "optimizer*")
 WEIGHTS = ("*.safetensors", "*model*.bin")
 NOT_COPIED = (".*", "*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack",
@@ -129,7 +127,7 @@ def plan_file(options: argparse.Namespace, path: Path) -> Row:
         raise Refused(f"needs {format_bytes(needed)} of memory, more than --max-memory")
     return {
         "file": path.name,
-        **dict.fromkeys(UNITS),
+        **dict.fromkeys(NUMBERS),
         "tensors": sum(len(group.members) for group in [*converted, *others]),
         "converted": sum(len(group.members) for group in converted),
         "source_bytes": path.stat().st_size,
@@ -174,14 +172,13 @@ def convert_file(options: argparse.Namespace, path: Path, folder: Path, row: Row
     for group in choose_groups(torch, tree, options.keep)[0]:
         convert_group(torch, group)
     write_weights(torch, tree, metadata, target)
-    shutil.copymode(path, target)  # the package makes files that nobody else may read
+    shutil.copymode(path, target)  # the package makes files that only their owner can read
     row |= {"became_infinite": compare_files(torch, path, target), "verdict": "ok"}
     row |= {"target_bytes": target.stat().st_size, "seconds": round(time.monotonic() - began, 6)}
 
 
 def find_weights(source: Path) -> tuple[dict[str, Any], list[Path]]:
-    """Index files with their content, and the files of weights. Raises UsageError where there are
-    none, or where a file of an index is missing."""
+    """Index files with their content, and the files of weights. Raises UsageError."""
     indexes = {}
     names = {path.name for pattern in WEIGHTS for path in source.glob(pattern) if path.is_file()}
     for path in sorted(source.glob("*.index.json")):
@@ -196,8 +193,7 @@ def find_weights(source: Path) -> tuple[dict[str, Any], list[Path]]:
 
 
 def convert_folder(options: argparse.Namespace, source: Path, target: Path, report: Report) -> bool:
-    """Look at all files, then convert them into the new folder; False where that failed. A signal
-    ends it between two files. Raises UsageError."""
+    """Look at all files, then convert them into the new folder; False if that failed."""
     indexes, weights = find_weights(source)
     for path in weights:
         try:
@@ -265,7 +261,7 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("checkpoint_to_bf16", __version__, METHOD, UNITS, options.json)
+    report = Report("checkpoint_to_bf16", __version__, METHOD, options.json)
     with tempfile.TemporaryDirectory(prefix="checkpoint_to_bf16_") as folder:
         if options.demo:
             options.source, options.target = Path(folder, "demo-fp32"), Path(folder, "demo-bf16")
@@ -275,7 +271,6 @@ def main(arguments: list[str] | None = None) -> int:
         if target.is_relative_to(source) or target.exists():
             raise UsageError(f"{target} exists, or is in the source; name a new folder")
         options.torch = import_torch()
-        check_torch(options.torch)
         free = free_memory(options.torch, options.torch.device("cpu")) or math.inf
         options.max_memory = options.max_memory or 0.8 * free
         if options.demo:

@@ -57,7 +57,7 @@ from kit.device import choose_device, describe_run, import_torch, synchronize
 from kit.ranks import first_line
 from kit.report import Report, Row, format_seconds, format_table, read_json
 from kit.stats import earned, summarize, verdict_of_samples
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, Stopped, until_stopped
 from kit.timing import Stopwatch
 
 __version__ = "0.2.0"
@@ -81,13 +81,8 @@ COMPARE = {
               "details.header.threads", "details.settings.backend", "details.settings.hidden",
               "details.settings.layers", "details.settings.batch", "details.settings.sequence"],
 }  # fmt: skip
-UNITS = {
-    **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    **dict.fromkeys(("first_call_seconds", "compile_seconds", "compile_seconds_warm_cache"), "s"),
-    **dict.fromkeys(("samples", "spread", "drift", "speedup", "break_even_calls"), "1"),
-    **dict.fromkeys(("graphs", "graph_breaks", "answer_error"), "1"),
-    "calls_per_second_median": "1/s",
-}
+OF_COMPILING = ("compile_seconds", "compile_seconds_warm_cache", "break_even_calls", "graphs",
+                "graph_breaks")  # fmt: skip
 SETTINGS = ("model", "hidden", "layers", "batch", "sequence", "dtype", "backend")
 SIZES = {"hidden": (4096, 256), "layers": (2, 2), "batch": (8, 2), "sequence": (2048, 64)}
 """On an accelerator, and on a CPU."""
@@ -200,18 +195,17 @@ def run(options: argparse.Namespace, arguments: Sequence[str], stop: Stop, repor
     report.details["header"] = describe_run(torch, options.device)
     report.details["settings"] = {name: getattr(options, name) for name in SETTINGS}
     names = options.modes if options.backend == "inductor" else [options.backend]
-    empty: Row = {"model": options.model, "dtype": options.dtype,
-                  "pass": "forward_backward" if options.backward else "forward",
-                  **dict.fromkeys((*UNITS, "steady", "answer_ok")),
-                  "verdict": "failed"}  # fmt: skip
+    kind = {"model": options.model, "dtype": options.dtype,
+            "pass": "forward_backward" if options.backward else "forward"}  # fmt: skip
     graphs, breaks = count_graphs(torch, options)
     for reason in breaks:
         report.note(f"graph break: {reason.splitlines()[0]}")
     eager, expected = measure(torch, options, "eager", stop)
     eager |= {"answer_ok": True, "answer_error": 0.0, "speedup": 1.0}
-    report.rows.append({**empty, "variant": "eager", **eager})
+    report.rows.append({**kind, "variant": "eager", **eager, **dict.fromkeys(OF_COMPILING)})
     for name in names:
-        row = {**empty, "variant": name, "graphs": graphs, "graph_breaks": len(breaks)}
+        row = dict.fromkeys(report.rows[0]) | kind | {"variant": name, "verdict": "failed"}
+        row |= {"graphs": graphs, "graph_breaks": len(breaks)}
         try:
             stop.check()
             measured, answer = measure(torch, options, name, stop)
@@ -230,7 +224,7 @@ def run(options: argparse.Namespace, arguments: Sequence[str], stop: Stop, repor
                 row["compile_seconds_warm_cache"] = measure_warm_cache(arguments, name)
         except Stopped:
             raise
-        except Exception as error:  # torch raises many kinds, and one mode says nothing of others
+        except Exception as error:  # torch raises many kinds; the other modes may work
             report.note(f"{name} failed: {first_line(error)}")
         report.rows.append(row)
         report.save()
@@ -254,8 +248,7 @@ def print_results(rows: Sequence[Row]) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    demo = PROFILES["demo"]
-    parser = Parser(__doc__, tool="compile_bench", version=__version__, method=METHOD, demo=demo)
+    parser = Parser(__doc__, "compile_bench", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--model", choices=("mlp", "block", "broken"), default="block", help="(default: block)")
@@ -278,17 +271,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     if options.backend != "inductor" and (options.warm_cache or options.modes != ["default"]):
         raise UsageError(f"--modes and --warm-cache are for inductor, not for {options.backend}")
-    report = Report("compile_bench", __version__, METHOD, UNITS, options.json, COMPARE)
-    stop = Stop()
-    stop.listen()
+    report = Report("compile_bench", __version__, METHOD, options.json, COMPARE)
     with tempfile.TemporaryDirectory(prefix="compile_bench_", ignore_cleanup_errors=True) as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
         os.environ["TRITON_CACHE_DIR"] = str(Path(folder) / "triton")
-        try:
+        with until_stopped(report) as stop:
             run(options, sys.argv[1:] if arguments is None else arguments, stop, report)
-            report.complete = all(row["verdict"] != "failed" for row in report.rows)
-        except Stopped as stopped:
-            report.note(str(stopped))
+    report.complete &= all(row["verdict"] != "failed" for row in report.rows)
     print_results(report.rows)
     report.save()
     return int(not report.complete or not all(row["answer_ok"] for row in report.rows))

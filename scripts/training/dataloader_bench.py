@@ -59,7 +59,7 @@ from kit.cli import Parser, UsageError, natural_int, positive_int, size, start
 from kit.device import choose_device, describe_run, import_torch
 from kit.report import Report, Row, format_seconds, format_table
 from kit.stats import scaled, summarize, verdict_of_samples
-from kit.stop import Stop, Stopped
+from kit.stop import Stop, until_stopped
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -70,13 +70,6 @@ PROFILES = {
     ],
     "full": ["--num-workers", "0", "1", "2", "4", "8", "16", "--step-ms", "100"],
 }  # fmt: skip
-UNITS = {
-    **dict.fromkeys(("workers", "batch_size", "steps", "samples", "spread", "drift"), "1"),
-    **dict.fromkeys([f"step_seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    **dict.fromkeys(("wait_seconds", "first_batch_seconds"), "s"),
-    **dict.fromkeys(("wait_share", "wrong_batches"), "1"),
-    "steps_per_second": "1/s",
-}
 SETTING = ("workers", "pin_memory", "non_blocking")
 PREFETCH = 2  # the default of DataLoader
 NEAR_BEST = 0.02
@@ -112,10 +105,7 @@ def leave_signals(_worker: int) -> None:
 def measure(
     torch: Any, device: Any, setting: Row, options: argparse.Namespace, given: Row, stop: Stop
 ) -> Row:
-    """One row: the steps of a trainer with a setting; `given` are DataLoader arguments.
-
-    Raises Stopped, and whatever the dataset raises.
-    """
+    """The row of a setting; `given` are DataLoader arguments. Raises Stopped."""
     workers, block = setting["workers"], options.block_steps
     if workers > 1:
         block = max(2, math.ceil(block / workers)) * workers
@@ -182,8 +172,7 @@ def move_batch(batch: Any, device: Any, non_blocking: bool) -> Any:
 
 
 def load_dataset(options: argparse.Namespace) -> Row:
-    """DataLoader arguments, at least "dataset": synthetic, or from --dataset. Raises UsageError
-    where that function cannot be used."""
+    """DataLoader arguments: synthetic, or from --dataset. Raises UsageError."""
     if options.dataset is None:
         cost = options.item_cost_ms / 1e3
         return {"dataset": SyntheticDataset(options.length, options.item_size, cost)}
@@ -198,8 +187,7 @@ def load_dataset(options: argparse.Namespace) -> Row:
 
 
 def recommend(rows: Sequence[Row]) -> Row:
-    """The simplest row within 2 % of the best: fewest workers, then no pinning, then no
-    asynchronous copy."""
+    """The row within 2 % of the best with the fewest workers, then without pinning."""
     limit = min(row["step_seconds_median"] for row in rows) * (1 + NEAR_BEST)
     near = [row for row in rows if row["step_seconds_median"] <= limit]
     return min(near, key=lambda row: [row[name] for name in SETTING])
@@ -243,8 +231,7 @@ def print_results(report: Report, step_ms: float, names: Sequence[str]) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    demo = PROFILES["demo"]
-    parser = Parser(__doc__, tool="dataloader_bench", version=__version__, method=METHOD, demo=demo)
+    parser = Parser(__doc__, "dataloader_bench", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--dataset", metavar="MODULE:FACTORY", help="your dataset (default: synthetic)")
@@ -264,11 +251,9 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    report = Report("dataloader_bench", __version__, METHOD, UNITS, options.json)
+    report = Report("dataloader_bench", __version__, METHOD, options.json)
     options.length = 1024 * options.batch_size  # a multiple, so that every batch is whole
     torch = import_torch()
-    stop = Stop()
-    stop.listen()
     device = choose_device(torch, options.device)
     on_device = device.type != "cpu"
     switch = [False, True] if on_device else [False]
@@ -279,12 +264,10 @@ def main(arguments: list[str] | None = None) -> int:
     settled = {name: getattr(options, name) for name in shown}
     report.details["header"] = describe_run(torch, device, **settled)
     try:
-        for setting in settings:
-            report.rows.append(measure(torch, device, setting, options, given, stop))
-            report.save(force=False)
-        report.complete = True
-    except Stopped as stopped:
-        report.note(f"{stopped}, after {len(report.rows)} of {len(settings)} settings")
+        with until_stopped(report) as stop:
+            for setting in settings:
+                report.rows.append(measure(torch, device, setting, options, given, stop))
+                report.save(force=False)
     except Exception as error:  # a worker passes on whatever the dataset raises
         last_line = str(error).strip().rpartition("\n")[2]
         report.note(f"loading failed: {type(error).__name__}: {last_line}")
@@ -292,7 +275,7 @@ def main(arguments: list[str] | None = None) -> int:
         print_results(report, options.step_ms, SETTING if on_device else SETTING[:1])
     report.save()
     wrong = any(row["wrong_batches"] for row in report.rows)
-    return int(wrong or not (report.complete or stop.is_due()) or stop.by_signal)
+    return int(wrong or not report.complete)
 
 
 if __name__ == "__main__":

@@ -50,10 +50,17 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.cli import Parser, duration, positive_int, size, start
+from kit.cli import Parser, positive_int, size, start
 from kit.device import choose_device, describe_run, import_torch, synchronize
 from kit.nvml import open_nvml
-from kit.ranks import can_bind_device, choose_backend, first_line, launch_ranks, read_place
+from kit.ranks import (
+    add_rank_options,
+    can_bind_device,
+    choose_backend,
+    first_line,
+    open_store,
+    place_or_launch,
+)  # fmt: skip
 from kit.report import Report, Row, format_table
 from kit.stop import Stop, Stopped
 
@@ -71,7 +78,6 @@ MEASURES = {
     "torch_reserved_bytes": "torch reserved",
     "rss_bytes": "RSS",
 }
-UNITS = {"rank": "1", "round": "1", **dict.fromkeys(MEASURES, "B")}
 
 Step = tuple[str, int]
 
@@ -99,8 +105,7 @@ def read_memory(torch: Any, device: Any, nvml: tuple[Any, Any] | None) -> Row:
 
 
 def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) -> None:
-    """Go through the steps as one rank, with a row of memory after each. The ranks meet through a
-    store. Raises Stopped, and what torch raises."""
+    """Go through the steps as one rank, with a row of memory after each. Raises Stopped."""
     distributed, (rank, ranks, local_rank) = torch.distributed, options.place
     timeout = datetime.timedelta(seconds=options.timeout)
     device = nvml = store = None
@@ -135,10 +140,7 @@ def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) ->
         nvml = open_nvml(torch, device)
         report.rows[0]["process_device_bytes"] = 0  # nothing is there before the context
     read(0, "device")
-    address = os.environ["MASTER_ADDR"], int(os.environ.get("MASTER_PORT", "29500"))
-    hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-    store = distributed.TCPStore(*address, ranks, hosts, timeout, wait_for_workers=False)
-    options.store = store = distributed.PrefixStore("dist_mem_usage", store)
+    options.store = store = open_store(torch, options.place, "dist_mem_usage", options.timeout)
     read(0, "store")
     backend = choose_backend(torch, device)
     bound = options.device_id == "auto" and can_bind_device(torch, backend)
@@ -193,36 +195,27 @@ def print_results(report: Report) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    demo = PROFILES["demo"]
-    parser = Parser(__doc__, tool="dist_mem_usage", version=__version__, method=METHOD, demo=demo)
+    parser = Parser(__doc__, "dist_mem_usage", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--rounds", type=positive_int, default=2, help="init/destroy cycles (default: 2)")
     add("--payload", type=size, default=64 * 1024**2, help="all_reduce size (default: 64MiB)")
     add("--device-id", choices=("auto", "off"), default="auto",
         help="give init_process_group the device (default: where this torch takes it safely)")
-    add("--device", help="cuda, xpu, cpu (default: the accelerator, else the CPU)")
-    add("--ranks", type=positive_int, help="ranks to start without a launcher (default: all)")
-    add("--timeout", type=duration, default=120.0, help="timeout for each step (default: 2m)")
     # fmt: on
+    add_rank_options(parser)
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    torch = import_torch()
-    options.place = place = read_place()
-    if place is None:
-        on_cpu = (options.device or "").startswith("cpu")
-        found = 0 if on_cpu else torch.accelerator.device_count()
-        return launch_ranks(options.ranks or found or 2, arguments)
-    path = None if place.rank else options.json
-    report = Report("dist_mem_usage", __version__, METHOD, UNITS, path)
-    stop = Stop()
+    options.place = place = place_or_launch(options, arguments, 1)
+    report = Report("dist_mem_usage", __version__, METHOD, options.json)
+    stop = Stop(options.budget)
     stop.listen(quiet=place.rank > 0)
     try:
-        walk(torch, options, stop, report)
+        walk(import_torch(), options, stop, report)
         report.complete = True
     except Stopped as stopped:
         report.notes.append(str(stopped))

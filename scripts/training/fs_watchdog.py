@@ -65,8 +65,7 @@ __version__ = "0.2.0"
 METHOD = 1
 PROFILES = {"demo": ["--demo"], "full": ["--path", "."]}
 QUANTITIES = ("bytes", "inodes")
-UNITS = {"used_bytes": "B", "limit_bytes": "B", "used_inodes": "1", "limit_inodes": "1"}
-UNITS |= {"fill_seconds": "s"}
+AMOUNTS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
 HISTORY = 14 * 86400.0
 WORDS = {"ok": "ok again", "soon": "full soon", "over": "over its limit"}
 
@@ -289,7 +288,7 @@ def make_row(finding: Finding) -> Row:
         "name": finding.watched.path,
         "quantity": finding.quantity,
         "state": finding.state,
-        **dict.fromkeys(UNITS),
+        **dict.fromkeys(AMOUNTS),
         f"used_{finding.quantity}": finding.used,
         f"limit_{finding.quantity}": finding.limit,
         "fill_seconds": finding.fill_seconds,
@@ -386,7 +385,7 @@ def main(arguments: list[str] | None = None) -> int:
         watched = [Watched(path, limits) for path in dict.fromkeys(options.path)]
     if options.test_alerts:
         return send_test(notifier.channels, "fs_watchdog")
-    report = Report("fs_watchdog", __version__, METHOD, UNITS, options.json)
+    report = Report("fs_watchdog", __version__, METHOD, options.json)
     is_ok = run_demo(report) if options.demo else run_round(watched, notifier, report)
     report.complete = True
     report.save()

@@ -498,7 +498,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if task is None and not options.demo:
         raise UsageError("name a task: run, watch, dump or merge (or --demo)")
-    report = Report("hang_watchdog", __version__, 1, {"count": "1"}, options.json)
+    report = Report("hang_watchdog", __version__, 1, options.json)
     stop = Stop()
     status = 1
     try:

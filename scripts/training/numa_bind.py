@@ -142,7 +142,7 @@ def bind(nodes: Sequence[int] | None = None) -> Binding:
 
 def show(options: Namespace) -> int:
     """Print the plan for all local ranks; the exit status."""
-    report = Report("numa_bind", __version__, 1, dict.fromkeys(COUNTS, "1"), options.json)
+    report = Report("numa_bind", __version__, 1, options.json)
     ranks = read_local_place(os.environ)[1] or 1
     if ranks == 1:
         ranks = len(options.node_map or choose_visible(find_gpus(), os.environ)) or 2

@@ -210,15 +210,15 @@ def _compare_shapes(record: Record, told: ToolOutput) -> Iterator[str]:
         elif before[key] and now[key] and not before[key] & now[key]:
             was, is_now = (" or ".join(sorted(types)) for types in (before[key], now[key]))
             yield f"the column '{key}' of '{told.tool}' is now {is_now}, and was {was}"
-        elif record.units.get(key) != told.units.get(key) and key in told.units:
+        elif before[key] and key in told.units and record.units.get(key) != told.units[key]:
             was, unit = record.units.get(key, "none"), told.units[key]
             yield f"the unit of '{key}' of '{told.tool}' is now '{unit}', and was '{was}'"
 
 
 def _compare_values(record: Record, told: ToolOutput) -> Iterator[str]:
     """The first value that differs."""
-    if dict(record.units) != dict(told.units):
-        yield from _compare_shapes(record, told)
+    if differences := list(_compare_shapes(record, told)):
+        yield from differences
         return
     for number, (was, now) in enumerate(zip(record.results, told.results, strict=False)):
         for key in {**was, **now}:

@@ -49,7 +49,6 @@ from kit.report import Report, Row, format_table, read_json, write_json
 __version__ = "0.2.0"
 
 PROFILES = {"demo": ["--records", "6"], "full": ["--demo", "--records", "100"]}
-UNITS = {"records": "1"}
 READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv", ".txt": "text"}
 FEATURES_NAME, RECORD_NAME = "features.json", "record.json"
 IMAGE_ENDINGS = {
@@ -158,7 +157,7 @@ def import_datasets() -> Any:
     except ImportError as error:
         raise UsageError(f"this needs datasets: pip install datasets ({error})") from error
     datasets.disable_progress_bars()
-    datasets.disable_caching()  # it would write next to the source
+    datasets.disable_caching()  # a cache would be written next to the source
     return datasets
 
 
@@ -268,7 +267,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("name cut, unpack or pack and a --source, or synthesize, or use --demo")
     if not options.demo and (not options.out or options.out.exists()):
         raise UsageError("--out: name a new folder")
-    report = Report("make_tiny_dataset", __version__, 1, UNITS, options.json)
+    report = Report("make_tiny_dataset", __version__, 1, options.json)
     run, kinds = (run_demo, [*FEATURES]) if options.demo else (run_action, [options.kind])
     report.rows = [run(kind, options) for kind in kinds]
     report.complete = True

@@ -55,8 +55,6 @@ from kit.report import Report, Row, format_bytes, format_table
 __version__ = "0.2.0"
 
 PROFILES = {"demo": [], "full": ["--tokenizers", "bpe", "unigram"]}
-UNITS = dict.fromkeys(("vocabulary", "parameters", "tokens_generated"), "1")
-UNITS |= {"bytes": "B", "seconds": "s"}
 MODELS = {
     "t5": ("encoder-decoder", "AutoModelForSeq2SeqLM"),
     "llama": ("decoder", "AutoModelForCausalLM"),
@@ -212,8 +210,7 @@ def find_model_faults(
 
 
 def make_tiny(model: str, kind: str, options: argparse.Namespace) -> Row:
-    """Make a model, save it, load it again and test it; keep it if it works and --out says where.
-    Raises UsageError for one that is there."""
+    """Make a model, save it, load it again, test it, and keep it in --out. Raises UsageError."""
     import transformers
 
     name, began = f"{model}-{kind}", time.monotonic()
@@ -272,7 +269,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("--hidden has to be an even number times --heads")
     if "bpe" in options.tokenizers and options.vocabulary < 256 + len(SPECIALS):
         raise UsageError(f"--vocabulary: bpe needs at least {256 + len(SPECIALS)} entries")
-    report = Report("make_tiny_model", __version__, 1, UNITS, options.json)
+    report = Report("make_tiny_model", __version__, 1, options.json)
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     os.environ["TRANSFORMERS_VERBOSITY"] = "error"  # all read when transformers is imported
     try:

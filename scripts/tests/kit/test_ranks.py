@@ -35,7 +35,7 @@ def main():
     meet(job, stop)
     if sys.argv[1] == "signal" and place.rank == 1:
         stop.reason, stop.by_signal = "stopped by SIGTERM", True
-    report = Report("x", "0.1.0", 1, {{}})
+    report = Report("x", "0.1.0", 1)
     with end_together(job, stop, report):
         if sys.argv[1] == "fail" and place.rank == 2:
             raise RuntimeError("no link")

@@ -31,7 +31,7 @@ def test_a_table_aligns_numbers_right() -> None:
 def test_a_report_fits_the_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What `save` writes is what `bindery run` accepts; a note is printed once."""
     path = tmp_path / "out.json"
-    report = Report("x", "1.0.0", 2, {"seconds": "s"}, path, {"keys": ["size"]})
+    report = Report("x", "1.0.0", 2, path, {"keys": ["size"]})
     report.rows.append({"size": "1 MiB", "seconds": 0.5, "ok": True})
     report.note("mind the gap")
     report.note("mind the gap")
@@ -39,6 +39,7 @@ def test_a_report_fits_the_schema(tmp_path: Path, capsys: pytest.CaptureFixture[
     report.save()
     document = read_json("--json", path)
     jsonschema.validate(document, json.loads((SCHEMAS / "tool-output-2.json").read_text()))
+    assert document["units"] == {"seconds": "s"}
     assert document["caveats"] == ["mind the gap"]
     assert capsys.readouterr().err == "note: mind the gap\n"
     assert [p.name for p in tmp_path.iterdir()] == ["out.json"]
