@@ -193,7 +193,7 @@ def read_facts(torch: Any, device: Any, backend: str) -> dict[str, Any]:
     run = describe_run(torch, device)
     facts = {name: run[name] for name in ("torch", "python", "cuda", "rocm", "device_model")}
     cpus = os.sched_getaffinity(0)
-    nodes = ",".join(str(node.number) for node in read_topology().nodes if node.cpus & cpus)
+    nodes = ",".join(str(node) for node, near in read_topology().nodes.items() if near & cpus)
     facts |= {"backend": backend, "memory_free_bytes": free_memory(torch, device)}
     facts |= {"numa_nodes": nodes, "device_numa_node": None}
     if device.type != "cpu":

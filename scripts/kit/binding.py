@@ -126,15 +126,14 @@ def find_near(topology: Topology, gpus: Sequence[Gpu], ranks: int) -> list[tuple
     if not topology.nodes:
         return [(frozenset(), "nothing")] * ranks
     if not gpus:
-        spread = [topology.nodes[rank * len(topology.nodes) // ranks] for rank in range(ranks)]
-        return [(node.cpus, "spread over nodes") for node in spread]
+        nears = list(topology.nodes.values())
+        return [(nears[rank * len(nears) // ranks], "spread over nodes") for rank in range(ranks)]
     if 1 < len(gpus) < ranks:
         raise UsageError(f"local rank {len(gpus)} has no GPU: {len(gpus)} are visible")
-    by_number = {node.number: node.cpus for node in topology.nodes}
     own = gpus[:ranks] if len(gpus) > 1 else [gpus[0]] * ranks
-    if len(topology.nodes) == 1 and own[0].node not in by_number:
+    if len(topology.nodes) == 1 and own[0].node not in topology.nodes:
         return [(topology.cpus, "only node")] * ranks
-    return [(by_number.get(gpu.node, frozenset()), gpu.source) for gpu in own]
+    return [(topology.nodes.get(gpu.node, frozenset()), gpu.source) for gpu in own]
 
 
 def plan_bindings(
@@ -168,7 +167,7 @@ def plan_bindings(
                 gpu=gpus[rank if len(gpus) > 1 else 0] if gpus else None,
                 cpus=cpus,
                 cores=cores,
-                nodes=tuple(node.number for node in topology.nodes if node.cpus & cpus),
+                nodes=tuple(n for n, near in topology.nodes.items() if near & cpus),
                 sharing=sharing,
                 omp_threads=max(1, cores // sharing),
                 source=source,

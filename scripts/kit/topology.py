@@ -18,18 +18,11 @@ from kit.report import format_spans
 Cpus = frozenset[int]
 
 
-class NumaNode(NamedTuple):
-    """A NUMA node that has CPUs."""
-
-    number: int
-    cpus: Cpus
-
-
 class Topology(NamedTuple):
-    """NUMA nodes, and the first CPU of the core of each CPU; both are empty where the machine does
-    not show them."""
+    """The CPUs of each NUMA node that has some, and the first CPU of the core of each CPU; both are
+    empty where the machine does not show them."""
 
-    nodes: tuple[NumaNode, ...]
+    nodes: dict[int, Cpus]
     core_of: dict[int, int]
 
     @property
@@ -72,14 +65,14 @@ def read_topology(root: Path = Path("/")) -> Topology:
     for cpu in sorted(online):
         siblings = read_text(system / f"cpu/cpu{cpu}/topology/thread_siblings_list")
         core_of[cpu] = min({*parse_cpus(siblings), cpu})
-    nodes = []
+    nodes = {}
     for folder in (system / "node").glob("node[0-9]*"):
         cpus = parse_cpus(read_text(folder / "cpulist")) & online
         if cpus:  # a node of memory alone (CXL, or the memory of a GPU) has no CPU to bind to
-            nodes.append(NumaNode(int(folder.name[4:]), cpus))
+            nodes[int(folder.name[4:])] = cpus
     if online and not nodes:
-        nodes = [NumaNode(0, online)]
-    return Topology(tuple(sorted(nodes)), core_of)
+        nodes = {0: online}
+    return Topology(dict(sorted(nodes.items())), core_of)
 
 
 def read_affinity(topology: Topology) -> tuple[Cpus, Cpus]:

@@ -102,10 +102,10 @@ def test_masks_of_a_lumi_node(module: ModuleType, tmp_path: Path) -> None:
 
 def test_what_the_launcher_has_bound_stays(module: ModuleType) -> None:
     """Unless --cpus exclusive binds anyway; without a cgroup, a part of a node stays unbound."""
-    from kit.topology import NumaNode, Topology
+    from kit.topology import Topology
 
     cpus = frozenset(range(8))
-    machine = Topology((NumaNode(0, cpus),), {cpu: cpu for cpu in cpus})
+    machine = Topology({0: cpus}, {cpu: cpu for cpu in cpus})
 
     def share(ranks: int, own: Any = cpus, mode: str = "auto", granted: int | None = None) -> Any:
         found = (machine, (), own, cpus, granted)

@@ -81,7 +81,7 @@ from kit.stacks import (
     save_dumps,
     take_stacks,
 )
-from kit.stop import Stop, Stopped
+from kit.stop import until_stopped
 
 __version__ = "0.2.0"
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
@@ -233,10 +233,9 @@ class Silence:
 class Watchdog:
     """Watches a job, and does what is to be done when it hangs."""
 
-    def __init__(self, options: argparse.Namespace, report: Report, stop: Stop) -> None:
+    def __init__(self, options: argparse.Namespace, report: Report) -> None:
         self.options = options
         self.report = report
-        self.stop = stop
         self.roots: list[Process] = []
         self.job = options.job or find_own_job()
         self.job_state: str | None = None
@@ -330,13 +329,14 @@ class Watchdog:
             self.respond(silence, names)
 
     def follow(self) -> int:
-        """Watch until the job has ended; the exit status. Raises Stopped."""
+        """Watch until the job has ended, or a signal comes; the exit status."""
         silence = Silence(self.options)
-        while self.job_state != "GONE" and (self.options.job or self.find_processes()):
-            self.look_once(silence)
-            self.stop.check()
-            time.sleep(self.interval)
-        return int(self.hangs > 0)
+        with until_stopped(self.report) as stop:
+            while self.job_state != "GONE" and (self.options.job or self.find_processes()):
+                self.look_once(silence)
+                stop.check()
+                time.sleep(self.interval)
+        return int(self.hangs > 0 or stop.by_signal)
 
     def wrap(self) -> int:
         """Run the command and watch it until it has ended; its status."""
@@ -359,6 +359,7 @@ class Watchdog:
                 process.wait(self.interval)
         for copy in copies:
             copy.join(0.5)  # a background process may hold the pipes open for ever
+        self.report.complete = True
         if self.summary:
             print(f"hang_watchdog: {self.summary}", file=sys.stderr, flush=True)
         return 128 - process.returncode if process.returncode < 0 else process.returncode
@@ -373,7 +374,7 @@ def pass_on(pipe: BinaryIO, target: int, counts: dict[int, int]) -> None:
                 data = data[os.write(target, data) :]
 
 
-def run_demo(report: Report, stop: Stop) -> int:
+def run_demo(report: Report) -> int:
     """Run four ranks, watch them, and check that the one that hangs is named; the status."""
     job = "for rank in 0 1 2 3; do RANK=$rank WORLD_SIZE=4 python demo.py & done; wait"
     job = job.replace("python", f"env -u TORCHELASTIC_RUN_ID {sys.executable}")
@@ -381,7 +382,7 @@ def run_demo(report: Report, stop: Stop) -> int:
         (Path(folder) / "demo.py").write_text(DEMO, encoding="utf-8")
         words = f"--demo run --timeout 1s --then kill --out {folder} --faulthandler-file".split()
         words += [f"{folder}/stacks.{{pid}}", "--", "sh", "-c", f"cd {folder}; {job}"]
-        Watchdog(read_options(words), report, stop).wrap()
+        Watchdog(read_options(words), report).wrap()
     first = report.rows[0]
     if first["ranks"] == "2" and first["place"].startswith("load_shard at "):
         return 0
@@ -472,17 +473,18 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def show_dumps(options: argparse.Namespace, report: Report, stop: Stop) -> int:
+def show_dumps(options: argparse.Namespace, report: Report) -> int:
     """Take stacks or read saved ones, and print them merged; the exit status."""
     notes: list[str] = []
     if options.task == "merge":
         dumps = read_dumps(options.dumps)
     else:
-        dumps = Watchdog(options, report, stop).take_dumps(notes)
+        dumps = Watchdog(options, report).take_dumps(notes)
         save_dumps(dumps, Path(options.out))
         notes.append(f"{len(dumps)} dumps are in {options.out}")
     merged = Merged(dumps, options.threads, notes)
     merged.show(report, sys.stdout)
+    report.complete = True
     return int(not merged.has_stacks)
 
 
@@ -499,21 +501,13 @@ def main(arguments: list[str] | None = None) -> int:
     if task is None and not options.demo:
         raise UsageError("name a task: run, watch, dump or merge (or --demo)")
     report = Report("hang_watchdog", __version__, 1, options.json)
-    stop = Stop()
-    status = 1
-    try:
-        if task == "run":
-            status = Watchdog(options, report, stop).wrap()
-        elif task == "watch":
-            stop.listen()
-            status = Watchdog(options, report, stop).follow()
-        elif task is None:
-            status = run_demo(report, stop)
-        else:
-            status = show_dumps(options, report, stop)
-        report.complete = True
-    except Stopped as stopped:
-        print(f"note: {stopped}", file=sys.stderr)
+    if task is None:
+        status = run_demo(report)
+    elif task in ("dump", "merge"):
+        status = show_dumps(options, report)
+    else:
+        watchdog = Watchdog(options, report)
+        status = watchdog.wrap() if task == "run" else watchdog.follow()
     report.save()
     return status
 

@@ -101,7 +101,7 @@ def plan(
     gpus = find_gpus(root)
     visible = choose_visible(gpus, os.environ)
     if nodes:
-        if unknown := set(nodes) - {node.number for node in topology.nodes}:
+        if unknown := set(nodes) - set(topology.nodes):
             raise UsageError(f"--node-map: no NUMA node {min(unknown)}")
         if len(nodes) < ranks:
             given = len(nodes)

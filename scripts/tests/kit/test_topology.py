@@ -25,9 +25,9 @@ def test_cpu_lists() -> None:
 def test_a_machine_of_two_nodes(tmp_path: Path) -> None:
     """Cores with two threads; CPUs that are offline and nodes without CPUs do not count. Other
     machines show nothing, or have a kernel without NUMA: one node."""
-    assert topology.read_topology(tmp_path) == topology.Topology((), {})
+    assert topology.read_topology(tmp_path) == topology.Topology({}, {})
     write_file_tree(tmp_path, {"sys/devices/system/cpu/online": "0-3"})
-    assert topology.format_cpus(topology.read_topology(tmp_path).nodes[0].cpus) == "0-3"
+    assert topology.format_cpus(topology.read_topology(tmp_path).nodes[0]) == "0-3"
     system = "sys/devices/system"
     write_file_tree(
         tmp_path,
@@ -37,10 +37,10 @@ def test_a_machine_of_two_nodes(tmp_path: Path) -> None:
            for n in range(8)},
     )  # fmt: skip
     found = topology.read_topology(tmp_path)
-    assert [(node.number, topology.format_cpus(node.cpus)) for node in found.nodes] == [
-        (0, "0-1,4-5"),
-        (1, "2-3,6"),
-    ]
+    assert {n: topology.format_cpus(cpus) for n, cpus in found.nodes.items()} == {
+        0: "0-1,4-5",
+        1: "2-3,6",
+    }
     assert found.count_cores({0, 4, 1}) == 2
 
 
