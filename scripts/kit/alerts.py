@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
-import re
 import socket
 import sys
 import time
@@ -114,13 +113,6 @@ class Stdout(NamedTuple):
 Channel = Mail | Webhook | Stdout
 
 
-def mail_address(text: str) -> str:
-    """A mail address."""
-    if not re.fullmatch(r"[^\s@,;<>]+@[^\s@,;<>]+", text):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a mail address")
-    return text
-
-
 def mail_server(text: str) -> tuple[str, int]:
     """`HOST` or `HOST:PORT`; port 0 stands for the usual one."""
     host, colon, port = text.partition(":")
@@ -139,7 +131,7 @@ def read_channels(top: Settings) -> list[Channel]:
             server=table.parse("server", mail_server, "localhost"),
             security=table.take("security", str, "none"),
             login=login,
-            sender=table.parse("from", mail_address),
+            sender=table.take("from"),
         )
         if mail.security not in PORTS:
             raise table.error("security", "has to be none, starttls or tls")
