@@ -76,7 +76,7 @@ from kit.ranks import (
 )  # fmt: skip
 from kit.report import Report, Row, format_bytes, format_table, name_ranks
 from kit.slurm import expand_nodelist
-from kit.topology import locate_pci, read_topology
+from kit.topology import find_numa_node, read_topology
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -193,7 +193,7 @@ def read_facts(torch: Any, device: Any, backend: str) -> dict[str, Any]:
     run = describe_run(torch, device)
     facts = {name: run[name] for name in ("torch", "python", "cuda", "rocm", "device_model")}
     cpus = os.sched_getaffinity(0)
-    nodes = ",".join(str(node.number) for node in read_topology().nodes if node.cpus & cpus)
+    nodes = ",".join(str(node) for node, near in read_topology().nodes.items() if near & cpus)
     facts |= {"backend": backend, "memory_free_bytes": free_memory(torch, device)}
     facts |= {"numa_nodes": nodes, "device_numa_node": None}
     if device.type != "cpu":
@@ -203,7 +203,7 @@ def read_facts(torch: Any, device: Any, backend: str) -> dict[str, Any]:
             if torch.version.cuda:
                 facts["compute_capability"] = f"{properties.major}.{properties.minor}"
             ids = (properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id)
-            facts["device_numa_node"] = locate_pci("{:04x}:{:02x}:{:02x}.0".format(*ids)).node
+            facts["device_numa_node"] = find_numa_node("{:04x}:{:02x}:{:02x}.0".format(*ids))
     return facts
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
-import re
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -96,13 +95,6 @@ class Stdout(NamedTuple):
 Channel = Mail | Webhook | Stdout
 
 
-def mail_address(text: str) -> str:
-    """A mail address."""
-    if not re.fullmatch(r"[^\s@,;<>]+@[^\s@,;<>]+", text):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a mail address")
-    return text
-
-
 def mail_server(text: str) -> tuple[str, int]:
     """`HOST:PORT`."""
     host, _, port = text.partition(":")
@@ -121,7 +113,7 @@ def read_channels(top: Settings) -> list[Channel]:
             server=table.parse("server", mail_server, "localhost:25"),
             security=table.take("security", str, "none"),
             login=login,
-            sender=table.parse("from", mail_address),
+            sender=table.take("from"),
         )
         if mail.security not in ("none", "starttls"):
             raise table.error("security", "has to be starttls or none")
@@ -164,14 +156,14 @@ def send_test(channels: Sequence[Channel], tool: str) -> int:
 class Notifier:
     """States by key ("ok" is the good one), and which channel was told of which, kept in a file.
 
-    A state counts once it was seen `patience` times in a row; "ok" counts at once. A channel that
-    failed is tried again at the next look, and the other channels do not hear of it twice.
+    A state counts at once, but "unknown" only if it was seen twice in a row: one look without an
+    answer may be a restart. A channel that failed is tried again at the next look, and the other
+    channels do not hear of it twice.
     """
 
     tool: str
     channels: Sequence[Channel]
     title: str = ""
-    patience: int = 1
     path: Path | None = None
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
     sent: list[dict[str, str]] = field(default_factory=list)
@@ -188,14 +180,13 @@ class Notifier:
             raise UsageError(f"{self.path} is not the {kind}: name another file, or remove it")
         self.entries = document["entries"]
 
-    def settle(self, key: str, seen: str, patience: int | None = None) -> dict[str, Any]:
+    def settle(self, key: str, seen: str) -> dict[str, Any]:
         """The entry of a key after a look; its `state` is what counts now."""
-        fresh = {"state": "ok", "seen": "ok", "count": 0, "told": {}, "samples": []}
+        fresh = {"state": "ok", "seen": "ok", "told": {}, "samples": []}
         entry = self.entries.setdefault(key, fresh)
-        entry["count"] = entry["count"] + 1 if entry["seen"] == seen else 1
-        entry["seen"] = seen
-        if seen == "ok" or entry["count"] >= (patience or self.patience):
+        if seen != "unknown" or entry["seen"] == seen:
             entry["state"] = seen
+        entry["seen"] = seen
         return entry
 
     def notify(self, sentences: Mapping[str, str]) -> None:
@@ -231,8 +222,7 @@ class Notifier:
             print(f"problem: {problem}", file=sys.stderr)
 
 
-def read_notifier(top: Settings, tool: str, patience: int = 1) -> Notifier:
-    """The notifier of a file: title, state, patience and channels. Raises UsageError."""
+def read_notifier(top: Settings, tool: str) -> Notifier:
+    """The notifier of a file: title, state and channels. Raises UsageError."""
     state = top.find_file(top.take("state", str, f"{top.file.stem}.state.json"))
-    title, looks = top.take("title", str, tool), top.take("patience", int, patience)
-    return Notifier(tool, read_channels(top), title, looks, state)
+    return Notifier(tool, read_channels(top), top.take("title", str, tool), state)

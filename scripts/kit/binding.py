@@ -18,7 +18,7 @@ from typing import NamedTuple, NoReturn
 
 from kit.cli import UsageError
 from kit.files import read_text
-from kit.topology import Cpus, Topology, locate_pci
+from kit.topology import Cpus, Topology, find_numa_node
 
 AMD_VENDOR_ID = 0x1002
 
@@ -59,11 +59,6 @@ def find_gpus(root: Path = Path("/")) -> list[Gpu]:
     return _read_nvidia_driver(root) or _read_kfd(root)
 
 
-def _make_gpu(number: int, vendor: str, address: str, uuid: str, source: str, root: Path) -> Gpu:
-    place = locate_pci(address, root)
-    return Gpu(number, vendor, place.address, uuid, place.node, source)
-
-
 def _read_nvidia_driver(root: Path) -> list[Gpu]:
     """The GPUs that the driver lists and that have their device file here, as in a container."""
     gpus: list[Gpu] = []
@@ -71,8 +66,8 @@ def _read_nvidia_driver(root: Path) -> list[Gpu]:
         text = read_text(folder / "information")
         facts = dict(re.findall(r"^(GPU UUID|Device Minor):\s*(\S+)", text, re.MULTILINE))
         if (root / f"dev/nvidia{facts.get('Device Minor')}").exists():
-            uuid = facts.get("GPU UUID", "")
-            gpus.append(_make_gpu(len(gpus), "nvidia", folder.name, uuid, "NVIDIA driver", root))
+            uuid, node = facts.get("GPU UUID", ""), find_numa_node(folder.name, root)
+            gpus.append(Gpu(len(gpus), "nvidia", folder.name, uuid, node, "NVIDIA driver"))
     return gpus
 
 
@@ -95,7 +90,7 @@ def _read_kfd(root: Path) -> list[Gpu]:
         exists = (root / "sys/bus/pci/devices" / f"{stem}.{place & 7}").exists()
         address = f"{stem}.{place & 7 if exists else 0}"
         uuid = f"GPU-{values.get('unique_id', 0):016x}"
-        gpus.append(_make_gpu(len(gpus), "amd", address, uuid, "KFD", root))
+        gpus.append(Gpu(len(gpus), "amd", address, uuid, find_numa_node(address, root), "KFD"))
     return gpus
 
 
@@ -131,15 +126,14 @@ def find_near(topology: Topology, gpus: Sequence[Gpu], ranks: int) -> list[tuple
     if not topology.nodes:
         return [(frozenset(), "nothing")] * ranks
     if not gpus:
-        spread = [topology.nodes[rank * len(topology.nodes) // ranks] for rank in range(ranks)]
-        return [(node.cpus, "spread over nodes") for node in spread]
+        nears = list(topology.nodes.values())
+        return [(nears[rank * len(nears) // ranks], "spread over nodes") for rank in range(ranks)]
     if 1 < len(gpus) < ranks:
         raise UsageError(f"local rank {len(gpus)} has no GPU: {len(gpus)} are visible")
-    by_number = {node.number: node.cpus for node in topology.nodes}
     own = gpus[:ranks] if len(gpus) > 1 else [gpus[0]] * ranks
-    if len(topology.nodes) == 1 and own[0].node not in by_number:
+    if len(topology.nodes) == 1 and own[0].node not in topology.nodes:
         return [(topology.cpus, "only node")] * ranks
-    return [(by_number.get(gpu.node, frozenset()), gpu.source) for gpu in own]
+    return [(topology.nodes.get(gpu.node, frozenset()), gpu.source) for gpu in own]
 
 
 def plan_bindings(
@@ -173,7 +167,7 @@ def plan_bindings(
                 gpu=gpus[rank if len(gpus) > 1 else 0] if gpus else None,
                 cpus=cpus,
                 cores=cores,
-                nodes=tuple(node.number for node in topology.nodes if node.cpus & cpus),
+                nodes=tuple(n for n, near in topology.nodes.items() if near & cpus),
                 sharing=sharing,
                 omp_threads=max(1, cores // sharing),
                 source=source,

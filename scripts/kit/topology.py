@@ -18,18 +18,11 @@ from kit.report import format_spans
 Cpus = frozenset[int]
 
 
-class NumaNode(NamedTuple):
-    """A NUMA node that has CPUs."""
-
-    number: int
-    cpus: Cpus
-
-
 class Topology(NamedTuple):
-    """NUMA nodes, and the first CPU of the core of each CPU; both are empty where the machine does
-    not show them."""
+    """The CPUs of each NUMA node that has some, and the first CPU of the core of each CPU; both are
+    empty where the machine does not show them."""
 
-    nodes: tuple[NumaNode, ...]
+    nodes: dict[int, Cpus]
     core_of: dict[int, int]
 
     @property
@@ -40,13 +33,6 @@ class Topology(NamedTuple):
     def count_cores(self, cpus: Iterable[int]) -> int:
         """How many cores these CPUs belong to."""
         return len({self.core_of.get(cpu, cpu) for cpu in cpus})
-
-
-class PciDevice(NamedTuple):
-    """A PCI device and its NUMA node; None where that is unknown."""
-
-    address: str
-    node: int | None
 
 
 def parse_cpus(text: str) -> Cpus:
@@ -79,14 +65,14 @@ def read_topology(root: Path = Path("/")) -> Topology:
     for cpu in sorted(online):
         siblings = read_text(system / f"cpu/cpu{cpu}/topology/thread_siblings_list")
         core_of[cpu] = min({*parse_cpus(siblings), cpu})
-    nodes = []
+    nodes = {}
     for folder in (system / "node").glob("node[0-9]*"):
         cpus = parse_cpus(read_text(folder / "cpulist")) & online
         if cpus:  # a node of memory alone (CXL, or the memory of a GPU) has no CPU to bind to
-            nodes.append(NumaNode(int(folder.name[4:]), cpus))
+            nodes[int(folder.name[4:])] = cpus
     if online and not nodes:
-        nodes = [NumaNode(0, online)]
-    return Topology(tuple(sorted(nodes)), core_of)
+        nodes = {0: online}
+    return Topology(dict(sorted(nodes.items())), core_of)
 
 
 def read_affinity(topology: Topology) -> tuple[Cpus, Cpus]:
@@ -104,9 +90,7 @@ def read_affinity(topology: Topology) -> tuple[Cpus, Cpus]:
         os.sched_setaffinity(0, own)
 
 
-def locate_pci(address: str, root: Path = Path("/")) -> PciDevice:
+def find_numa_node(address: str, root: Path = Path("/")) -> int | None:
     """The NUMA node of a PCI device; firmware that does not report it leaves -1."""
-    domain, _, rest = address.lower().partition(":")
-    address = f"{int(domain, 16):04x}:{rest}"  # as /sys writes 00000000:1A:00.0
     node = read_text(root / "sys/bus/pci/devices" / address / "numa_node")
-    return PciDevice(address, int(node) if node.isdigit() else None)
+    return int(node) if node.isdigit() else None

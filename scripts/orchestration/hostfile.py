@@ -20,9 +20,8 @@ Example: `n[09-10],x` with `4(x2),2` is n09 4, n10 4, x 2.
     python hostfile.py --nodelist 'gpu[08-11]' --slots 8           # print a table
     # in a batch script, before the launcher; it needs no srun
     python hostfile.py --output hostfile && deepspeed --hostfile hostfile train.py
-    # the first host, and a job with a spare node
-    python hostfile.py --form plain --slots 1 --first 1 --output -
-    python hostfile.py --exclude gpu10 --first 16 --output hostfile
+    # 16 hosts without gpu10, for a job with a spare node
+    python hostfile.py --output - | grep -v gpu10 | head -n 16 > hostfile
     # pdsh
     python hostfile.py --form plain --output hosts; WCOLL=hosts pdsh hostname
 
@@ -38,7 +37,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -49,11 +48,10 @@ from kit.slurm import expand_counts, expand_nodelist
 __version__ = "0.2.0"
 
 PROFILES = {
-    "demo": ["--demo", "--nodelist", "gpu[08-11],rack[1-2]-[1,3]-ib", "--slots", "8",
-             "--exclude", "gpu10"],
+    "demo": ["--demo", "--nodelist", "gpu[08-09],rack[1-2]-[1,3]-ib", "--slots", "8"],
     "full": [],
-}  # fmt: skip
-DEMO_HOSTS = "gpu08 gpu09 gpu11 rack1-1-ib rack1-3-ib rack2-1-ib rack2-3-ib".split()
+}
+DEMO_HOSTS = "gpu08 gpu09 rack1-1-ib rack1-3-ib rack2-1-ib rack2-3-ib".split()
 FORMS = {
     "deepspeed": "{host} slots={slots}",
     "openmpi": "{host} slots={slots}",
@@ -79,18 +77,6 @@ def find_slots(environ: Mapping[str, str], wanted: int | None, hosts: int) -> tu
     return counts, name
 
 
-def choose_hosts(
-    hosts: Sequence[str], slots: Sequence[int], exclude: Sequence[str], first: int | None
-) -> dict[str, int]:
-    """The slots by host, without the excluded ones, at most `first`."""
-    if unknown := [host for host in exclude if host not in hosts]:
-        raise UsageError(f"--exclude: {unknown[0]} is not one of the hosts")
-    left = {h: n for h, n in zip(hosts, slots, strict=True) if h not in exclude and n > 0}
-    if len(left) < (first or 1):
-        raise UsageError(f"only {len(left)} hosts with slots are left")
-    return dict(list(left.items())[:first])
-
-
 def build_parser() -> Parser:
     """The command line."""
     parser = Parser(__doc__, tool="hostfile", version=__version__, demo=PROFILES["demo"])
@@ -99,8 +85,6 @@ def build_parser() -> Parser:
     add("--nodelist", metavar="LIST", help="hosts in Slurm's notation (default: those of the job)")
     add("--slots", type=positive_int, metavar="N", help="slots per host (default: GPUs, or tasks)")
     add("--form", choices=FORMS, default="deepspeed", help="hostfile format (default: deepspeed)")
-    add("--exclude", metavar="LIST", help="hosts to leave out")
-    add("--first", type=positive_int, metavar="N", help="use only the first N hosts")
     add("--output", metavar="PATH", help="write the hostfile; - prints it instead of the table")
     # fmt: on
     return parser
@@ -115,8 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UsageError("SLURM_JOB_NODELIST is not set: run this in a job, or give --nodelist")
     hosts = expand_nodelist(nodelist)
     slots, source = find_slots(os.environ, options.slots, len(hosts))
-    exclude = expand_nodelist(options.exclude) if options.exclude else []
-    chosen = choose_hosts(hosts, slots, exclude, options.first)
+    chosen = dict(zip(hosts, slots, strict=True))
     lines = [FORMS[options.form].format(host=host, slots=n) for host, n in chosen.items()]
     text = "\n".join(lines) + "\n"
     if options.output == "-":

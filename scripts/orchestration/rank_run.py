@@ -148,8 +148,8 @@ def find_master(place: Task) -> tuple[str, str]:
         return place.hosts[0], "first node"
     if place.size > place.local_size:
         raise UsageError(
-            f"{place.launcher} does not say where rank 0 is: give --master-addr, or set "
-            "MASTER_ADDR (mpirun -x MASTER_ADDR)"
+            f"{place.launcher} does not say where rank 0 is: set MASTER_ADDR "
+            "(mpirun -x MASTER_ADDR=HOST)"
         )
     return "127.0.0.1", "one node"
 
@@ -251,17 +251,14 @@ def list_settings(
         if environ.get(name, value) != value
     )
 
-    def add(name: str, value: str, source: str, given: str | None = None) -> str:
-        if given:
-            value, source = given, f"--{name.lower().replace('_', '-')}"
-        elif environ.get(name):
-            value, source = environ[name], "set before"
-        settings.append(Setting(name, value, source))
-        return value
+    def add(name: str, value: str, source: str) -> None:
+        known = environ.get(name)
+        settings.append(Setting(name, known or value, "set before" if known else source))
 
-    known = options.master_addr or environ.get("MASTER_ADDR")
-    address = add("MASTER_ADDR", *(("", "") if known else find_master(place)), options.master_addr)
-    add("MASTER_PORT", *choose_port(place), options.master_port)
+    address = environ.get("MASTER_ADDR")
+    address, source = (address, "set before") if address else find_master(place)
+    add("MASTER_ADDR", address, source)
+    add("MASTER_PORT", *choose_port(place))
     add("OMP_NUM_THREADS", str(share.threads), "cores of this rank")
     names, source = choose_interfaces(address)
     if names:
@@ -269,7 +266,7 @@ def list_settings(
         add("GLOO_SOCKET_IFNAME", names[0], source)
     elif place.size > place.local_size:
         share.notes.append(
-            f"no interface leads to {address}: set NCCL_SOCKET_IFNAME, or give --master-addr"
+            f"no interface leads to {address}: set NCCL_SOCKET_IFNAME, or another MASTER_ADDR"
         )
     caches, source = plan_caches(environ, options.cache_root)
     for name, value in caches.items():
@@ -340,8 +337,6 @@ def build_parser() -> Parser:
     )
     add = parser.add_argument
     # fmt: off
-    add("--master-addr", metavar="HOST", help="address of rank 0 (default: the first node)")
-    add("--master-port", metavar="PORT", help="port of rank 0")
     add("--cpus", choices=("auto", "exclusive"), default="auto",
         help="CPU binding; auto is exclusive unless the launcher has bound (default: auto)")
     add("--cache-root", metavar="FOLDER",

@@ -73,7 +73,7 @@ bytes = "90%"
     failures = {"else": "the pattern does not match", "fails": "lfs: cannot connect",
                 "hangs": "no answer within 2 s"}  # fmt: skip
     for mode, message in failures.items():
-        assert see(mode).alerts == []  # patience is 2
+        assert see(mode).alerts == []  # the second in a row counts
         assert message in see(mode).alerts[0]
         assert len(see("fine").alerts) == 2
 

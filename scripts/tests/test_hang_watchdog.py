@@ -123,7 +123,7 @@ def test_a_hang_is_reported_while_the_command_goes_on(
     """It is not harmed and ends by itself; the sentence comes last, and dumps are there."""
     out, path = tmp_path / "out", tmp_path / "x.json"
     words = ["--timeout", "1s", "--out", str(out), "--json", str(path)]
-    go = f"command:touch {tmp_path}/go"
+    go = f"command:cat > {tmp_path}/stdin; touch {tmp_path}/go"
     done = run_tool(TOOL, "run", *words, "--then", go, "--", *quiet)
     assert (done.returncode, done.stdout) == (5, "started\ndone\n")
     assert done.stderr.splitlines()[-1] == "hang_watchdog: rank 0 in wait_long at quiet.py:5"
@@ -131,6 +131,7 @@ def test_a_hang_is_reported_while_the_command_goes_on(
     (folder,) = out.iterdir()
     names = sorted(path.name.partition("_")[0] for path in folder.iterdir())
     assert names == ["norank", "report.txt"]
+    assert (tmp_path / "stdin").read_text() == (folder / "report.txt").read_text()
     document = json.loads(path.read_text())
     assert document["details"]["summary"] == "rank 0 in wait_long at quiet.py:5"
 

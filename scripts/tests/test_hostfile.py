@@ -11,15 +11,16 @@ import pytest
 
 TOOL = "orchestration/hostfile.py"
 JOB = {"SLURM_JOB_NODELIST": "n[1-4]", "SLURM_TASKS_PER_NODE": "8(x3),2"}
+NODE = {"SLURM_JOB_NODELIST": "n1"}
 
 
 @pytest.mark.parametrize(
     ("variables", "arguments", "lines"),
     [
-        ({}, ("--exclude", "n3", "--first", "2"), ["n1 slots=8", "n2 slots=8"]),
-        ({}, ("--form", "mpich", "--exclude", "n[1-3]"), ["n4:2"]),
-        ({"SLURM_GPUS_PER_NODE": "a100:4,v100:2"}, ("--first", "1"), ["n1 slots=6"]),
-        ({"SLURM_GPUS_ON_NODE": "4"}, ("--form", "openmpi", "--first", "1"), ["n1 slots=4"]),
+        ({}, (), ["n1 slots=8", "n2 slots=8", "n3 slots=8", "n4 slots=2"]),
+        ({}, ("--form", "mpich"), ["n1:8", "n2:8", "n3:8", "n4:2"]),
+        (NODE | {"SLURM_GPUS_PER_NODE": "a100:4,v100:2"}, (), ["n1 slots=6"]),
+        (NODE | {"SLURM_GPUS_ON_NODE": "4"}, ("--form", "openmpi"), ["n1 slots=4"]),
         ({"SLURM_JOB_NODELIST": "x"}, ("--slots", "1", "--form", "plain"), ["x"]),
     ],
 )  # fmt: skip
@@ -38,10 +39,8 @@ def test_hostfiles(
     ("variables", "arguments", "message"),
     [
         ({}, (), "SLURM_JOB_NODELIST is not set: run this in a job, or give --nodelist"),
-        ({"SLURM_JOB_NODELIST": "n1"}, (), "nothing says how many slots: give --slots N"),
-        (JOB | {"SLURM_JOB_NODELIST": "n1"}, (), "TASKS_PER_NODE has 4 numbers for 1 hosts"),
-        (JOB, ("--exclude", "n7"), "n7 is not one of the hosts"),
-        (JOB, ("--first", "5"), "only 4 hosts with slots are left"),
+        (NODE, (), "nothing says how many slots: give --slots N"),
+        (JOB | NODE, (), "TASKS_PER_NODE has 4 numbers for 1 hosts"),
         (JOB, ("--slots", "none"), "'none' is not an integer of at least 1"),
         (JOB, ("--output", "/no/where"), "there is no folder /no"),
     ],

@@ -69,7 +69,6 @@ EXAMPLE = """\
 # What fs_watchdog.py watches and whom it tells. Relative paths start at the folder of this file.
 title = "cluster A"                 # starts every alert
 state = "fs_watchdog.state.json"    # samples, and who was told; not on a disk that is watched
-patience = 2                        # failed measurements in a row before an alert
 %s
 [[path]]
 path = "/checkpoints"
@@ -246,7 +245,7 @@ def look(watched: Watched, notifier: Notifier) -> list[Finding]:
             finding = finding._replace(**numbers)
             finding = finding._replace(state=judge(finding, before["state"]))
         findings.append(finding)
-        notifier.settle(finding.key, finding.state, 0 if failure else 1)["samples"] = samples
+        notifier.settle(finding.key, finding.state)["samples"] = samples
     return findings
 
 
@@ -314,7 +313,7 @@ def read_watched(table: Settings) -> Watched:
 def read_config(file: str) -> tuple[Notifier, list[Watched]]:
     """Whom to tell, and what to watch. Raises UsageError."""
     top = read_settings(file)
-    notifier = read_notifier(top, "fs_watchdog", 2)
+    notifier = read_notifier(top, "fs_watchdog")
     watched = [read_watched(table) for table in top.take_tables("path")]
     top.close()
     return notifier, watched

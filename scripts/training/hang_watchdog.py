@@ -17,12 +17,13 @@ train.py:41`. An outlier is a rank that is not at the call site of the most rank
 
 At a hang the stacks and the report are saved in `--out`; then follow the actions of `--then`, in
 order. Nothing is killed unless you ask for it, and not if the job has moved again meanwhile.
-Commands get HANG_SUMMARY, HANG_FOLDER and HANG_JOB.
+Commands get the report on stdin, and HANG_SUMMARY, HANG_FOLDER and HANG_JOB.
 
 ## How to run
 
     python hang_watchdog.py run --timeout 20m --then kill -- torchrun --nproc-per-node 8 train.py
-    python hang_watchdog.py watch --job JOBID --log 'logs/*.out' --timeout 20m --then scancel
+    python hang_watchdog.py watch --job JOBID --log 'logs/*.out' --timeout 20m \
+        --then 'command:mail -s "$HANG_SUMMARY" you@example.org' --then scancel
     python hang_watchdog.py dump --job JOBID
     pdsh -w node[01-08] 'python /shared/hang_watchdog.py dump --match train.py --out /shared/dumps'
     python hang_watchdog.py merge /shared/dumps
@@ -48,8 +49,6 @@ import contextlib
 import datetime
 import glob
 import os
-import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -60,7 +59,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.alerts import Mail, mail_address, mail_server, send_alert
 from kit.cli import Parser, UsageError, duration, regex_pattern, start
 from kit.procs import (
     PatientThread,
@@ -83,7 +81,7 @@ from kit.stacks import (
     save_dumps,
     take_stacks,
 )
-from kit.stop import Stop, Stopped
+from kit.stop import until_stopped
 
 __version__ = "0.2.0"
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
@@ -93,7 +91,7 @@ COMMAND_SECONDS = 120.0
 SLURM_SECONDS = 30.0
 # A rank of the demo: a step, and then a call that does not return.
 DEMO = """\
-import faulthandler, os, signal, threading, time
+import faulthandler, os, signal, sys, threading, time
 
 def load_shard():
     time.sleep(60)
@@ -102,8 +100,7 @@ def wait_for_others():
     threading.Event().wait(60)
 
 faulthandler.register(signal.SIGUSR1, open(f"stacks.{os.getpid()}", "w"), all_threads=True)
-with open("train.log", "a") as log:
-    print("step 0", file=log)
+print("step 0", file=sys.stderr)
 load_shard() if os.environ["RANK"] == "2" else wait_for_others()
 """
 
@@ -236,10 +233,9 @@ class Silence:
 class Watchdog:
     """Watches a job, and does what is to be done when it hangs."""
 
-    def __init__(self, options: argparse.Namespace, report: Report, stop: Stop) -> None:
+    def __init__(self, options: argparse.Namespace, report: Report) -> None:
         self.options = options
         self.report = report
-        self.stop = stop
         self.roots: list[Process] = []
         self.job = options.job or find_own_job()
         self.job_state: str | None = None
@@ -297,7 +293,8 @@ class Watchdog:
         except OSError as error:
             merged.notes.append(f"{folder}: {error}; the report is only here")
         # In `run`, stdout belongs to the command.
-        merged.show(self.report, sys.stderr if self.options.task == "run" else sys.stdout)
+        is_own = self.options.task != "run" or self.options.demo
+        merged.show(self.report, sys.stdout if is_own else sys.stderr)
         is_ended = False
         for kind, argument in self.options.then:
             if not is_ended and silence.has_moved(names):
@@ -312,16 +309,12 @@ class Watchdog:
 
     def act(self, kind: str, argument: str, folder: Path, text: str) -> str | None:
         """Do one thing; None, or why it failed. Raises OSError and SubprocessError."""
-        if kind == "mail":
-            job = f" of job {self.job}" if self.job else ""
-            where = f"host: {socket.gethostname()}\nstacks: {folder}\n\n"
-            mail = Mail([argument], self.options.smtp)
-            return send_alert(mail, f"hang{job}: {self.summary}", where + text)
         if kind == "command":
             environ = {"HANG_FOLDER": str(folder), "HANG_SUMMARY": self.summary,
                        "HANG_JOB": self.job or ""}  # fmt: skip
-            done = subprocess.run(argument, shell=True, check=False, stdout=sys.stderr,
-                                  env=os.environ | environ, timeout=COMMAND_SECONDS)  # fmt: skip
+            done = subprocess.run(argument, shell=True, check=False, input=text.encode(),
+                                  stdout=sys.stderr, env=os.environ | environ,
+                                  timeout=COMMAND_SECONDS)  # fmt: skip
             return f"ended with status {done.returncode}" if done.returncode else None
         if kind == "kill":
             left = end_processes(self.find_processes())
@@ -336,13 +329,14 @@ class Watchdog:
             self.respond(silence, names)
 
     def follow(self) -> int:
-        """Watch until the job has ended; the exit status. Raises Stopped."""
+        """Watch until the job has ended, or a signal comes; the exit status."""
         silence = Silence(self.options)
-        while self.job_state != "GONE" and (self.options.job or self.find_processes()):
-            self.look_once(silence)
-            self.stop.check()
-            time.sleep(self.interval)
-        return int(self.hangs > 0)
+        with until_stopped(self.report) as stop:
+            while self.job_state != "GONE" and (self.options.job or self.find_processes()):
+                self.look_once(silence)
+                stop.check()
+                time.sleep(self.interval)
+        return int(self.hangs > 0 or stop.by_signal)
 
     def wrap(self) -> int:
         """Run the command and watch it until it has ended; its status."""
@@ -365,6 +359,7 @@ class Watchdog:
                 process.wait(self.interval)
         for copy in copies:
             copy.join(0.5)  # a background process may hold the pipes open for ever
+        self.report.complete = True
         if self.summary:
             print(f"hang_watchdog: {self.summary}", file=sys.stderr, flush=True)
         return 128 - process.returncode if process.returncode < 0 else process.returncode
@@ -379,25 +374,15 @@ def pass_on(pipe: BinaryIO, target: int, counts: dict[int, int]) -> None:
                 data = data[os.write(target, data) :]
 
 
-def run_demo(report: Report, stop: Stop) -> int:
-    """Start four ranks, watch them, and check that the one that hangs is named; the status."""
-    ranks: list[subprocess.Popen[bytes]] = []
+def run_demo(report: Report) -> int:
+    """Run four ranks, watch them, and check that the one that hangs is named; the status."""
+    job = "for rank in 0 1 2 3; do RANK=$rank WORLD_SIZE=4 python demo.py & done; wait"
+    job = job.replace("python", f"env -u TORCHELASTIC_RUN_ID {sys.executable}")
     with tempfile.TemporaryDirectory(prefix="hang_") as folder:
-        try:
-            (Path(folder) / "demo.py").write_text(DEMO, encoding="utf-8")
-            for rank in range(4):
-                environ = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "4"}
-                environ.pop("TORCHELASTIC_RUN_ID", None)
-                words = [sys.executable, f"{folder}/demo.py"]
-                ranks.append(subprocess.Popen(words, env=environ, cwd=folder))
-            words = f"--demo watch --timeout 1s --then kill --log {folder}/train.log --out {folder}"
-            file = f"--faulthandler-file={folder}/stacks.{{pid}}"
-            options = read_options([*words.split(), file, "--match", re.escape(folder)])
-            Watchdog(options, report, stop).follow()
-        finally:
-            for process in ranks:
-                process.kill()
-                process.wait()
+        (Path(folder) / "demo.py").write_text(DEMO, encoding="utf-8")
+        words = f"--demo run --timeout 1s --then kill --out {folder} --faulthandler-file".split()
+        words += [f"{folder}/stacks.{{pid}}", "--", "sh", "-c", f"cd {folder}; {job}"]
+        Watchdog(read_options(words), report).wrap()
     first = report.rows[0]
     if first["ranks"] == "2" and first["place"].startswith("load_shard at "):
         return 0
@@ -406,14 +391,11 @@ def run_demo(report: Report, stop: Stop) -> int:
 
 
 def then_action(text: str) -> tuple[str, str]:
-    """`mail:ADDRESS`, `command:SHELL COMMAND`, `kill` or `scancel`."""
+    """`command:SHELL COMMAND`, `kill` or `scancel`."""
     kind, _, argument = text.partition(":")
-    if kind == "mail":
-        return kind, mail_address(argument)
     if (kind == "command" and argument.strip()) or text in ("kill", "scancel"):
         return kind, argument
-    message = f"'{text}': write mail:ADDRESS, command:SHELL COMMAND, kill or scancel"
-    raise argparse.ArgumentTypeError(message)
+    raise argparse.ArgumentTypeError(f"'{text}': write command:SHELL COMMAND, kill or scancel")
 
 
 def build_parser() -> Parser:
@@ -449,9 +431,7 @@ def build_parser() -> Parser:
             add("--log", nargs="+", metavar="FILE", help="one of these (or patterns) has to change")
             add("--heartbeat", nargs="+", metavar="FILE", help="each of these has to change")
             add("--then", type=then_action, action="append", default=[], metavar="ACTION",
-                help="mail:ADDRESS, command:SHELL COMMAND, kill or scancel; may be repeated")
-            add("--smtp", type=mail_server, default=("localhost", 25), metavar="HOST:PORT",
-                help="mail server (default: localhost:25)")
+                help="command:SHELL COMMAND, kill or scancel; may be repeated")
         if name != "node":
             add("--threads", default="main", choices=("main", "all"), help="(default: main)")
             add("--json", metavar="PATH", default=argparse.SUPPRESS,
@@ -493,17 +473,18 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def show_dumps(options: argparse.Namespace, report: Report, stop: Stop) -> int:
+def show_dumps(options: argparse.Namespace, report: Report) -> int:
     """Take stacks or read saved ones, and print them merged; the exit status."""
     notes: list[str] = []
     if options.task == "merge":
         dumps = read_dumps(options.dumps)
     else:
-        dumps = Watchdog(options, report, stop).take_dumps(notes)
+        dumps = Watchdog(options, report).take_dumps(notes)
         save_dumps(dumps, Path(options.out))
         notes.append(f"{len(dumps)} dumps are in {options.out}")
     merged = Merged(dumps, options.threads, notes)
     merged.show(report, sys.stdout)
+    report.complete = True
     return int(not merged.has_stacks)
 
 
@@ -520,22 +501,13 @@ def main(arguments: list[str] | None = None) -> int:
     if task is None and not options.demo:
         raise UsageError("name a task: run, watch, dump or merge (or --demo)")
     report = Report("hang_watchdog", __version__, 1, options.json)
-    stop = Stop()
-    status = 1
-    try:
-        if task == "run":
-            status = Watchdog(options, report, stop).wrap()
-        elif task == "watch":
-            stop.listen()
-            status = Watchdog(options, report, stop).follow()
-        elif task is None:
-            stop.listen()
-            status = run_demo(report, stop)
-        else:
-            status = show_dumps(options, report, stop)
-        report.complete = True
-    except Stopped as stopped:
-        print(f"note: {stopped}", file=sys.stderr)
+    if task is None:
+        status = run_demo(report)
+    elif task in ("dump", "merge"):
+        status = show_dumps(options, report)
+    else:
+        watchdog = Watchdog(options, report)
+        status = watchdog.wrap() if task == "run" else watchdog.follow()
     report.save()
     return status
 

@@ -16,7 +16,7 @@ the host, data loading and kernel launches get faster, kernels do not.
    ROCR_VISIBLE_DEVICES and then HIP_VISIBLE_DEVICES). Partitions of an MI300 are GPUs of their own.
 2. The NUMA node of that GPU, as the kernel knows it from its PCI address.
 3. The CPUs of that node that this process may use: what a cgroup, Slurm or taskset excludes stays
-   excluded. `--mode node` takes all of them, `--mode exclusive` an equal share of whole cores.
+   excluded. Ranks of the same node share them; rank_run.py gives each rank its own cores.
 
 Ranks without GPUs are spread over the NUMA nodes; `--node-map` names the nodes instead. The tool
 sets the CPU affinity, after which the kernel takes memory of the same NUMA node first, and
@@ -35,10 +35,10 @@ In a program: `from numa_bind import bind; bind()`, before torch is imported.
 
 ## A good answer
 
-`ok` for every rank. `one node`: there is nothing to choose. `crowded`: fewer cores than ranks.
-Unbound are `unknown`, where the firmware does not report the node of the GPU (look at
-`nvidia-smi topo -m`, use `--node-map`), and `not allowed`, where the launcher or a container gave
-this rank CPUs far from its GPU.
+`ok` for every rank. `one node`: there is nothing to choose. Unbound are
+`unknown`, where the firmware does not report the node of the GPU (look at `nvidia-smi topo -m`, use
+`--node-map`), and `not allowed`, where the launcher or a container gave this rank CPUs far from its
+GPU.
 
 Exit status: that of the program; with `--show` 0 done, 1 a rank is `not allowed` or failed its
 check; 2 wrong use.
@@ -50,7 +50,7 @@ import os
 import re
 import sys
 from argparse import REMAINDER, ArgumentTypeError, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -64,7 +64,7 @@ from kit.binding import (
     plan_bindings,
     verify_binding,
 )
-from kit.cli import Parser, UsageError, positive_int, start
+from kit.cli import Parser, UsageError, start
 from kit.launchers import find_task
 from kit.report import Report, Row, format_table
 from kit.topology import (
@@ -76,10 +76,7 @@ from kit.topology import (
 
 __version__ = "0.2.0"
 
-PROFILES = {
-    "demo": ["--show", "--verify", "--ranks", "2", "--mode", "exclusive"],
-    "full": ["--show", "--verify"],
-}
+PROFILES = {"demo": ["--show", "--verify"], "full": ["--show", "--verify"]}
 COUNTS = ("local_rank", "device", "numa_node", "cpu_count", "core_count", "ranks_sharing",
           "omp_threads")  # fmt: skip
 SHOWN = ("local_rank", "device", "pci_address", "numa_node", "cpus", "core_count", "omp_threads",
@@ -94,27 +91,24 @@ def read_local_place(environ: Mapping[str, str]) -> tuple[int, int | None]:
 
 
 def plan(
-    ranks: int, options: Namespace, root: Path = Path("/"), allowed: Cpus | None = None
+    ranks: int,
+    nodes: Sequence[int] | None = None,
+    root: Path = Path("/"),
+    allowed: Cpus | None = None,
 ) -> tuple[list[Binding], list[str]]:
-    """What each of so many local ranks is bound to, and notes about it."""
+    """What each local rank is bound to, and notes about it. `nodes` are those of --node-map."""
     topology = read_topology(root)
     gpus = find_gpus(root)
     visible = choose_visible(gpus, os.environ)
-    if options.node_map:
-        nodes = options.node_map
-        if unknown := set(nodes) - {node.number for node in topology.nodes}:
+    if nodes:
+        if unknown := set(nodes) - set(topology.nodes):
             raise UsageError(f"--node-map: no NUMA node {min(unknown)}")
         if len(nodes) < ranks:
             given = len(nodes)
             raise UsageError(f"--node-map has {given} entries, and none for local rank {given}")
         gpus = visible = [Gpu(n, "", "", "", node, "given node") for n, node in enumerate(nodes)]
-    bindings = plan_bindings(
-        topology,
-        visible,
-        ranks,
-        read_affinity(topology)[0] if allowed is None else allowed,
-        exclusive=options.mode == "exclusive",
-    )
+    allowed = read_affinity(topology)[0] if allowed is None else allowed
+    bindings = plan_bindings(topology, visible, ranks, allowed)
     notes = []
     verdicts = {binding.verdict for binding in bindings}
     if not topology.nodes:
@@ -129,23 +123,12 @@ def plan(
     return bindings, notes
 
 
-def bind(
-    local_rank: int | None = None, local_size: int | None = None, mode: str = "node"
-) -> Binding:
-    """Bind this process to the CPUs next to its GPU; for use in a program, before torch is
-    imported. Rank and size come from the launcher where they are not given. What cannot be bound
-    stays as it is; the verdict of the binding says why."""
-    options = build_parser().parse_args(["--mode", mode])
+def bind(nodes: Sequence[int] | None = None) -> Binding:
+    """Bind this process to the CPUs next to its GPU, or of the NUMA nodes given per local rank, and
+    say so on stderr; in a program, call it before torch is imported. What cannot be bound stays as
+    it is; the verdict of the binding says why."""
     rank, size = read_local_place(os.environ)
-    rank, size = (rank if local_rank is None else local_rank), local_size or size
-    return bind_rank(rank, size, options)
-
-
-def bind_rank(rank: int, size: int | None, options: Namespace) -> Binding:
-    """Bind this process as one of the local ranks, and say so on stderr."""
-    if size is not None and rank >= size:
-        raise UsageError(f"local rank {rank} is not one of {size} local ranks")
-    bindings, notes = plan(size or rank + 1, options)
+    bindings, notes = plan(size or rank + 1, nodes)
     binding = bindings[rank]
     failure = apply_binding(binding)
     gpu = f"GPU {binding.gpu.number}, " if binding.gpu else ""
@@ -160,10 +143,10 @@ def bind_rank(rank: int, size: int | None, options: Namespace) -> Binding:
 def show(options: Namespace) -> int:
     """Print the plan for all local ranks; the exit status."""
     report = Report("numa_bind", __version__, 1, options.json)
-    ranks = options.ranks or read_local_place(os.environ)[1] or 1
-    if not options.ranks and ranks == 1:
+    ranks = read_local_place(os.environ)[1] or 1
+    if ranks == 1:
         ranks = len(options.node_map or choose_visible(find_gpus(), os.environ)) or 2
-    bindings, notes = plan(ranks, options)
+    bindings, notes = plan(ranks, options.node_map)
     for binding in bindings:
         verified = verify_binding(binding) if options.verify else None
         report.rows.append(make_row(binding, verified))
@@ -212,13 +195,10 @@ def build_parser() -> Parser:
     parser = Parser(__doc__, tool="numa_bind", version=__version__, demo=demo, usage=usage)
     add = parser.add_argument
     # fmt: off
-    add("--mode", choices=("node", "exclusive"), default="node",
-        help="share the CPUs of the NUMA node, or split them (default: node)")
     add("--node-map", type=node_map, metavar="N,N", help="NUMA node of each local rank")
-    add("--show", action="store_true", help="print the plan for all local ranks, start nothing")
+    add("--show", action="store_true",
+        help="print the plan for all local ranks (without a launcher: one per GPU), start nothing")
     add("--verify", action="store_true", help="with --show: check it with a process per rank")
-    add("--ranks", type=positive_int, metavar="N",
-        help="local ranks (default: the launcher's, else one per GPU)")
     add("program", nargs=REMAINDER, metavar="PROGRAM", help="program to run, with its arguments")
     # fmt: on
     return parser
@@ -235,8 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
         return show(options)
     if options.verify or options.json:
         raise UsageError("--verify and --json need --show")
-    rank, size = read_local_place(os.environ)
-    binding = bind_rank(rank, options.ranks or size, options)
+    binding = bind(options.node_map)
     os.environ.setdefault("OMP_NUM_THREADS", str(binding.omp_threads))
     return become(program)
 

@@ -76,7 +76,6 @@ EXAMPLE = """\
 # What slurm_status.py watches and whom it tells. Relative paths start at the folder of this file.
 title = "cluster A"                 # starts every alert
 state = "slurm_status.state.json"   # what was seen, and who was told
-patience = 1                        # bad looks in a row before an alert
 %s
 [[job]]
 name = "train-104b.*"               # a regular expression for the whole name
@@ -277,9 +276,7 @@ def main(arguments: list[str] | None = None) -> int:
     print_rows(report.rows)
     states = [row["state"] for row in report.rows]
     for label, state in zip(watches, states, strict=True):
-        level = "ok" if state in ("running", "pending") else state
-        # One look without an answer may be a controller that restarts.
-        notifier.settle(label, level, 2 if level == "unknown" else None)
+        notifier.settle(label, "ok" if state in ("running", "pending") else state)
     if options.log:
         with Path(options.log).open("a", encoding="utf-8") as file:
             for row in report.rows:

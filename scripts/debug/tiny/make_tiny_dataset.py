@@ -88,45 +88,30 @@ def make_records(kind: str, count: int, seed: int, is_repeated: bool) -> list[Ro
     return records
 
 
-def find_kind(feature: Any) -> str:
-    """`Value`, `Image` and so on: the type of a column; `images` for a list of images."""
-    if not isinstance(feature, dict):
-        return ""
-    kind = str(feature.get("_type", ""))
-    is_list = kind in ("List", "LargeList", "Sequence")
-    return "images" if is_list and find_kind(feature["feature"]) == "Image" else kind
-
-
 def unpack_records(folder: Path, records: Iterable[Row], features: Mapping[str, Any]) -> None:
     """Write a folder per record, and the features."""
     for index, record in enumerate(records):
         home = folder / f"{index:05d}"
         home.mkdir()
-        entries = {
-            column: unpack_value(home, quote(column, safe=" "), value, features[column])
-            for column, value in record.items()
-        }
         try:
+            entries = {c: unpack_value(home, quote(c, safe=" "), v) for c, v in record.items()}
             write_json(home / RECORD_NAME, entries)
         except TypeError as error:
             raise UsageError(f"cannot unpack a column: {error}; drop it first") from error
     write_json(folder / FEATURES_NAME, features)
 
 
-def unpack_value(home: Path, name: str, value: Any, feature: Any) -> Any:
-    """Write a text or an image to its own file; the entry of record.json."""
-    if value is None:
-        return None
-    if find_kind(feature) == "images":
-        part = feature["feature"]
-        return [unpack_value(home, f"{name}+{i:04d}", v, part) for i, v in enumerate(value)]
-    if find_kind(feature) == "Image":
+def unpack_value(home: Path, name: str, value: Any) -> Any:
+    """Write a text, an image or each image of a list to its own file; the entry of record.json."""
+    if isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        return [unpack_value(home, f"{name}+{i:04d}", part) for i, part in enumerate(value)]
+    if isinstance(value, dict) and value.keys() == {"bytes", "path"}:
         data = value["bytes"]
         endings = (ending for head, ending in IMAGE_ENDINGS.items() if data.startswith(head))
         file = f"{name}{next(endings, '.bin')}"
         (home / file).write_bytes(data)
         return {"file": file, "path": value["path"]}
-    if find_kind(feature) == "Value" and isinstance(value, str):
+    if isinstance(value, str):
         (home / f"{name}.txt").write_bytes(f"{value}\n".encode())
         return {"file": f"{name}.txt"}
     return value
@@ -140,20 +125,18 @@ def pack_records(folder: Path) -> tuple[list[Row], dict[str, Any]]:
         entries = read_json("--source", path)
         if entries.keys() != features.keys():
             raise UsageError(f"{path} does not have the columns of {FEATURES_NAME}")
-        records.append({c: pack_value(path.parent, e, features[c]) for c, e in entries.items()})
+        records.append({c: pack_value(path.parent, entry) for c, entry in entries.items()})
     if not records:
         raise UsageError(f"--source: {folder} has no folder with a {RECORD_NAME}")
     return records, features
 
 
-def pack_value(home: Path, entry: Any, feature: Any) -> Any:
+def pack_value(home: Path, entry: Any) -> Any:
     """A value from its entry in record.json and the file next to it. Raises UsageError."""
-    if entry is None:
-        return None
-    if find_kind(feature) == "images":
-        return [pack_value(home, part, feature["feature"]) for part in entry]
-    is_image = find_kind(feature) == "Image"
-    if not is_image and not (find_kind(feature) == "Value" and isinstance(entry, dict)):
+    if isinstance(entry, list):
+        return [pack_value(home, part) for part in entry]
+    is_image = isinstance(entry, dict) and entry.keys() == {"file", "path"}
+    if not is_image and not (isinstance(entry, dict) and entry.keys() == {"file"}):
         return entry
     path = home / Path(entry["file"]).name
     try:

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 from kit import binding
-from kit.topology import Cpus, NumaNode, Topology, format_cpus
+from kit.topology import Cpus, Topology, format_cpus
 from testing_utils import write_file_tree
 
 
 def make_dgx() -> Topology:
     """Two NUMA nodes with 52 cores of 2 threads each; the second thread is 104 CPUs further."""
     halves = [frozenset({*range(a, a + 52), *range(a + 104, a + 156)}) for a in (0, 52)]
-    nodes = tuple(NumaNode(n, cpus) for n, cpus in enumerate(halves))
-    return Topology(nodes, {cpu: cpu % 104 for cpu in range(208)})
+    return Topology(dict(enumerate(halves)), {cpu: cpu % 104 for cpu in range(208)})
 
 
 def make_gpus(nodes: Sequence[int | None]) -> list[binding.Gpu]:
@@ -62,9 +61,9 @@ def test_without_gpus_or_topology() -> None:
     made = plan(make_dgx(), [], 2)
     assert [each.nodes for each in made] == [(0,), (1,)]
     assert plan(make_dgx(), make_gpus([None]), 1)[0].verdict == "unknown"
-    made = plan(Topology((), {}), [], 2, allowed=frozenset({0, 3}))
+    made = plan(Topology({}, {}), [], 2, allowed=frozenset({0, 3}))
     assert [(each.cpus, each.verdict) for each in made] == [({0, 3}, "unknown")] * 2
-    one = Topology((NumaNode(0, frozenset(range(4))),), {cpu: cpu // 2 for cpu in range(4)})
+    one = Topology({0: frozenset(range(4))}, {cpu: cpu // 2 for cpu in range(4)})
     assert {each.verdict for each in plan(one, [], 3, exclusive=True)} == {"crowded"}
     # A single visible GPU is another one for each rank.
     assert plan(make_dgx(), make_gpus([1]), 3)[2].nodes == (1,)

@@ -36,8 +36,8 @@ def channels() -> list[Any]:
 def look(tmp_path: Path, channels: list[Any]):
     """One look by a process of its own that sees these states; what went wrong."""
 
-    def make(patience: int = 1, **states: str) -> list[str]:
-        notifier = Notifier("dog", channels, "x", patience, tmp_path / "s.json")
+    def make(**states: str) -> list[str]:
+        notifier = Notifier("dog", channels, "x", tmp_path / "s.json")
         notifier.load()
         for key, state in states.items():
             notifier.settle(key, state)
@@ -47,10 +47,10 @@ def look(tmp_path: Path, channels: list[Any]):
     return make
 
 
-def test_patience_is_for_bad_news(look, channels: list[Any]) -> None:
-    """A state counts when it was seen so often in a row; ok counts at once."""
+def test_a_look_without_an_answer(look, channels: list[Any]) -> None:
+    """It counts when it was the second in a row; every other state counts at once."""
     for state in ("unknown", "ok", "unknown", "unknown", "ok"):
-        look(patience=2, disk=state)
+        look(disk=state)
     assert channels[0].subjects() == ["[x] disk unknown", "[x] disk ok"]
 
 

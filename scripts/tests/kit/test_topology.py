@@ -25,9 +25,9 @@ def test_cpu_lists() -> None:
 def test_a_machine_of_two_nodes(tmp_path: Path) -> None:
     """Cores with two threads; CPUs that are offline and nodes without CPUs do not count. Other
     machines show nothing, or have a kernel without NUMA: one node."""
-    assert topology.read_topology(tmp_path) == topology.Topology((), {})
+    assert topology.read_topology(tmp_path) == topology.Topology({}, {})
     write_file_tree(tmp_path, {"sys/devices/system/cpu/online": "0-3"})
-    assert topology.format_cpus(topology.read_topology(tmp_path).nodes[0].cpus) == "0-3"
+    assert topology.format_cpus(topology.read_topology(tmp_path).nodes[0]) == "0-3"
     system = "sys/devices/system"
     write_file_tree(
         tmp_path,
@@ -37,10 +37,10 @@ def test_a_machine_of_two_nodes(tmp_path: Path) -> None:
            for n in range(8)},
     )  # fmt: skip
     found = topology.read_topology(tmp_path)
-    assert [(node.number, topology.format_cpus(node.cpus)) for node in found.nodes] == [
-        (0, "0-1,4-5"),
-        (1, "2-3,6"),
-    ]
+    assert {n: topology.format_cpus(cpus) for n, cpus in found.nodes.items()} == {
+        0: "0-1,4-5",
+        1: "2-3,6",
+    }
     assert found.count_cores({0, 4, 1}) == 2
 
 
@@ -49,8 +49,8 @@ def test_pci_devices(tmp_path: Path) -> None:
     folder = "sys/bus/pci/devices"
     files = {f"{folder}/0000:1a:00.0/numa_node": "1", f"{folder}/0000:2b:00.0/numa_node": "-1"}
     write_file_tree(tmp_path, files)
-    assert topology.locate_pci("00000000:1A:00.0", tmp_path) == ("0000:1a:00.0", 1)
-    assert topology.locate_pci("0000:2b:00.0", tmp_path).node is None
+    assert topology.find_numa_node("0000:1a:00.0", tmp_path) == 1
+    assert topology.find_numa_node("0000:2b:00.0", tmp_path) is None
 
 
 def test_file_systems(tmp_path: Path) -> None:
