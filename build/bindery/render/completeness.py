@@ -228,8 +228,9 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
 ADDED = frozenset(("origin", "origins"))
 """Classes of marks and notes on provenance. The author wrote none of it, so a link in it cannot
 replace a lost link of the text."""
-_ADDED_LINKS = ADDED | {"term"}
-"""A term that leads to the glossary is a word of the author, but not a link of the author."""
+_ADDED_LINKS = ADDED | {"term", "letters"}
+"""A term that leads to the glossary is a word of the author, but not a link of the author; nor are
+the letters above a glossary."""
 NOT_TEXT = frozenset(("wrap", "note", "no-image")) | ADDED
 """Classes of what outputs add: marks of broken lines, numbers of footnotes, words for images."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bindery.render.site.dressing import DressedText
 from browsers import open_browser
 from lxml import html as lxml_html
 from PIL import Image
@@ -101,6 +102,20 @@ def test_a_term_leads_to_the_glossary(site: Path) -> None:
     assert read(site / page).get_element_by_id(anchor).text.startswith("HBM")
     assert not read(site / page).find_class("term")
     assert "An accelerator has HBM, and more HBM." in (site / "search-index.js").read_text()
+
+
+def test_a_long_glossary_has_letters() -> None:
+    """Each leads to its first term; a short glossary has none."""
+    rows = [f"<tr><td>{letter}{n}</td><td>meaning</td></tr>" for letter in "aBc" for n in range(20)]
+    for count, letters in ((60, ["A", "B", "C"]), (30, [])):
+        text = DressedText(f"<p>Terms:</p><table>{''.join(rows[:count])}</table>", is_glossary=True)
+        text.mark_terms({"": text.terms})
+        root = lxml_html.fromstring(text.write())
+        links = root.xpath("//nav[@class='letters']/a")
+        assert [link.text for link in links] == letters
+        for link in links:
+            row = root.get_element_by_id(link.get("href")[1:])
+            assert row.text_content().startswith(("a0", "B0", "c0"))
 
 
 @pytest.mark.nightly

@@ -21,6 +21,8 @@ _VOID = frozenset(
     f"{_XHTML}{name}"
     for name in "area br col embed hr img input link meta source track wbr".split()
 )
+_LONG_GLOSSARY = 40
+"""Terms above which a reader wants to jump to a letter."""
 _LONGEST_NAME = 24
 """Characters of a name that stays on one line."""
 
@@ -59,8 +61,24 @@ class DressedText:
         mark_table_notes(self._root)
 
     def mark_terms(self, terms: Mapping[str, Sequence[Term]]) -> bool:
-        """Mark the terms of the glossaries; returns whether there are any."""
+        """Mark the terms of the glossaries; returns whether there are any. The glossary itself gets
+        a line of letters, each a link to its first term."""
+        if self._is_glossary and len(self.terms) > _LONG_GLOSSARY:
+            self._add_letters()
         return mark_terms(self._root, terms, is_glossary=self._is_glossary)
+
+    def _add_letters(self) -> None:
+        first: dict[str, str] = {}
+        for term in self.terms:
+            first.setdefault(term.name[0].upper(), term.anchor)
+        nav = etree.Element(f"{_XHTML}nav", {"class": "letters", "aria-label": "Terms by letter"})
+        for letter, anchor in sorted(first.items()):
+            link = etree.SubElement(nav, f"{_XHTML}a", {"href": f"#{anchor}"})
+            link.text, link.tail = letter, " "
+        start = next(e for e in self._root.iter() if e.get("id") == self.terms[0].anchor)
+        while start.getparent() is not self._root:
+            start = start.getparent()
+        start.addprevious(nav)
 
     def mark_drawings(self, sources: Iterable[str]) -> None:
         """Mark the images with these addresses as drawings that know one theme only. Where an

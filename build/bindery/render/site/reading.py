@@ -18,7 +18,7 @@ _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _BLOCKS = _HEADINGS | frozenset(
     "p li td th pre dt dd blockquote caption figcaption summary div tr table ul ol".split()
 )
-_SKIPPED = frozenset(("script", "style", "template"))
+_SKIPPED = frozenset(("nav", "script", "style", "template"))
 UNSAID = ADDED | {"note"}
 """Classes of what is not read aloud."""
 _SPACE = re.compile(r"\s+")
