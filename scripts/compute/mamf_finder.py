@@ -65,7 +65,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, natural_int, positive_float, positive_int, start
-from kit.device import choose_device, describe_run, import_torch
+from kit.device import choose_device, describe_run, import_torch, is_out_of_memory
 from kit.nvml import ClockSampler, open_nvml
 from kit.plot import draw_map
 from kit.ranks import first_line, gather, join_ranks, launch_ranks, leave_ranks, read_place
@@ -232,12 +232,14 @@ def shuffle_shapes(grid: Grid) -> list[Shape]:
     return shapes
 
 
-def search(measure: Callable[[Shape, bool], Row], grid: Grid, calls: int, until: float) -> None:
+def search(
+    measure: Callable[[Shape, bool], Row | None], grid: Grid, calls: int, until: float
+) -> None:
     """Find the best shape in a twentieth of the time of the whole grid; looks end at `until`."""
     looks: list[Row] = []
     for shape in shuffle_shapes(grid):
         row = measure(shape, True)
-        if row["verdict"] not in IMPOSSIBLE:
+        if row and row["verdict"] not in IMPOSSIBLE:
             looks.append(row)
         if time.monotonic() > until:
             break
@@ -303,12 +305,20 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> None:
         report.notes.append(f"{len(rows)} shapes of {label} come from --resume")
     progress = Progress(total, "shapes", quiet=bench.stop.quiet)
 
-    def measure(shape: Shape, look: bool = False) -> Row:
+    skipped: list[Shape] = []
+
+    def measure(shape: Shape, look: bool = False) -> Row | None:
         known = rows.get(shape)
         if known and (look or not known["stopped_early"]):
             return known
         bench.stop.check()
-        row = rows[shape] = bench.measure(shape, look) | {"device": label}
+        try:
+            row = rows[shape] = bench.measure(shape, look) | {"device": label}
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            skipped.append(shape)
+            return None
         progress.show(len(rows), f"{name_shape(row)}: {row['flops_per_second_median']:.4g} FLOP/s")
         report.rows = list(rows.values())
         report.save(force=False)
@@ -325,7 +335,9 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> None:
         else:
             for shape in shuffle_shapes(grid):
                 measure(shape)
-        report.complete = True
+        report.complete = not skipped
+        if skipped:
+            report.notes.append(f"{len(skipped)} shapes skipped: not enough memory")
     except Stopped as stopped:
         report.notes.append(f"{stopped}, after {len(rows)} of {total} shapes")
     except (RuntimeError, NotImplementedError) as error:

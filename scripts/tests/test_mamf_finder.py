@@ -124,6 +124,26 @@ def test_run_of_each_dtype(module: Any, dtype: str, read_json: Any, tmp_path: Pa
 
 
 @pytest.mark.torch
+def test_a_shape_too_large_for_memory_is_skipped(
+    module: Any, call_json: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other shapes are measured, and the run says that it is not whole."""
+    measure = module.Bench.measure
+
+    def fill(bench: Any, shape: Any, look: bool) -> Any:
+        if shape[0] == 128:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 8 bytes")
+        return measure(bench, shape, look)
+
+    monkeypatch.setattr(module.Bench, "measure", fill)
+    size = ("--m", "64", "128", "--n", "64", "--k", "64", "--num-iterations", "4")
+    done = call_json(TOOL, "--device", "cpu", *size)
+    assert [row["m"] for row in done.document["results"]] == [64]
+    assert done.document["complete"] is False
+    assert "1 shapes skipped: not enough memory" in done.stderr
+
+
+@pytest.mark.torch
 def test_a_budget_ends_an_adaptive_search(call_json: Any, tmp_path: Path) -> None:
     """Of 27,000 shapes those seen are kept, the most promising in full, and drawn."""
     pytest.importorskip("matplotlib")

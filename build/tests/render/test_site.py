@@ -105,7 +105,10 @@ def test_a_page_holds_the_chapter(small_site: Site) -> None:
     )
     article = read_article(small_site.read_page("index.html"))
     assert '<a href="network/index.html#bus-bandwidth" class="book">network</a>' in article
-    assert '<img id="figure.1" src="images/a.svg" alt="Drawing" class="drawing"/>' in article
+    assert (
+        '<img id="figure.1" src="images/a.svg" alt="Drawing" width="4" height="3" class="drawing"/>'
+        in article
+    )
     assert (small_site.folder / "images/a.svg").read_text() == DRAWING
 
 
