@@ -92,10 +92,15 @@
     }
   }
 
-  // A font that comes late and a phone that is turned make another room: all is tried again.
+  // A phone that is turned makes another room: all is tried again.
+  const rooms = new WeakMap();
   const sizes = new ResizeObserver((entries) => {
     const boxes = [...new Set(entries.map(({ target }) => target.closest(".table")))];
-    for (const box of boxes) for (const [step] of STEPS) box.removeAttribute(step);
+    const changed = boxes.map((box) => [box, box.clientWidth]).filter(([box, room]) => rooms.get(box) !== room);
+    for (const [box, room] of changed) {
+      rooms.set(box, room);
+      for (const [step] of STEPS) box.removeAttribute(step);
+    }
     markEdges(boxes);
   });
   document.addEventListener("scroll", ({ target }) => {
