@@ -16,7 +16,7 @@ from lxml import html as lxml_html
 _NOTES = frozenset(
     (
         *(("sup", "note"), ("a", "back"), ("a", "term")),
-        *(("span", "origin"), ("div", "origins"), ("details", "origins")),
+        *(("span", "origin"), ("div", "origins"), ("details", "origins"), ("nav", "letters")),
     )
 )
 """Elements and classes of notes; the class alone is not enough: an alert is a `note` too."""
