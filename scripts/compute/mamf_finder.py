@@ -232,9 +232,7 @@ def shuffle_shapes(grid: Grid) -> list[Shape]:
     return shapes
 
 
-def search(
-    measure: Callable[[Shape, bool], Row | None], grid: Grid, calls: int, until: float
-) -> None:
+def search(measure: Callable[..., Row | None], grid: Grid, calls: int, until: float) -> None:
     """Find the best shape in a twentieth of the time of the whole grid; looks end at `until`."""
     looks: list[Row] = []
     for shape in shuffle_shapes(grid):
@@ -337,7 +335,7 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> None:
                 measure(shape)
         report.complete = not skipped
         if skipped:
-            report.notes.append(f"{len(skipped)} shapes skipped: not enough memory")
+            report.notes.append(f"{len(skipped)} of {total} shapes skipped: not enough memory")
     except Stopped as stopped:
         report.notes.append(f"{stopped}, after {len(rows)} of {total} shapes")
     except (RuntimeError, NotImplementedError) as error:

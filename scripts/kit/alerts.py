@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import http.client
 import json
 import socket
 import sys
@@ -125,7 +126,7 @@ def read_channels(top: Settings) -> list[Channel]:
         channels.append(mail)
     if table := top.take_table("webhook"):
         url = (table.read_secret("url_file") or [""])[0].strip()
-        if not url.startswith(("https://", "http://")):
+        if not url.startswith(("https://", "http://")) or " " in url:
             raise table.error("url_file", "has to name a file with the address: https://...")
         table.close()
         channels.append(Webhook(url))
@@ -138,7 +139,7 @@ def send_alert(channel: Channel, subject: str, text: str) -> str | None:
     """Send; None, or why it failed."""
     try:
         channel.send(subject, text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         return f"{channel.name}: not sent: {' '.join(str(error).split()) or type(error).__name__}"
     return None
 

@@ -45,6 +45,7 @@ def odd_source(module: Any, tmp_path: Path) -> Path:
             "numbers": datasets.List(datasets.Value("float32")),
             "label": datasets.ClassLabel(names=["cat", "dog"]),
             "nested": {"flag": datasets.Value("bool"), "words": datasets.List(text)},
+            "source": {"file": text, "path": text},
         }
     )  # fmt: skip
     nested = {"flag": True, "words": ["é", None]}
@@ -56,6 +57,7 @@ def odd_source(module: Any, tmp_path: Path) -> Path:
         "numbers": [[0.1, 1e-30], [], None, [3.0]],
         "label": [0, 1, None, 1],
         "nested": [nested, {"flag": None, "words": []}, nested, nested],
+        "source": [{"file": "a.py", "path": "src"}] * 4,
     }
     folder = tmp_path / "source"
     datasets.disable_progress_bars()

@@ -110,10 +110,10 @@ def unpack_value(home: Path, name: str, value: Any) -> Any:
         endings = (ending for head, ending in IMAGE_ENDINGS.items() if data.startswith(head))
         file = f"{name}{next(endings, '.bin')}"
         (home / file).write_bytes(data)
-        return {"file": file, "path": value["path"]}
+        return {"saved_as": file, "path": value["path"]}
     if isinstance(value, str):
         (home / f"{name}.txt").write_bytes(f"{value}\n".encode())
-        return {"file": f"{name}.txt"}
+        return {"saved_as": f"{name}.txt"}
     return value
 
 
@@ -135,10 +135,10 @@ def pack_value(home: Path, entry: Any) -> Any:
     """A value from its entry in record.json and the file next to it. Raises UsageError."""
     if isinstance(entry, list):
         return [pack_value(home, part) for part in entry]
-    is_image = isinstance(entry, dict) and entry.keys() == {"file", "path"}
-    if not is_image and not (isinstance(entry, dict) and entry.keys() == {"file"}):
+    is_image = isinstance(entry, dict) and entry.keys() == {"saved_as", "path"}
+    if not is_image and not (isinstance(entry, dict) and entry.keys() == {"saved_as"}):
         return entry
-    path = home / Path(entry["file"]).name
+    path = home / Path(entry["saved_as"]).name
     try:
         data = path.read_bytes()
         if not is_image:

@@ -92,7 +92,7 @@
     }
   }
 
-  // A phone that is turned makes another room: all is tried again.
+  // Tables are fitted again where their width changes, as when a phone is turned.
   const rooms = new WeakMap();
   const sizes = new ResizeObserver((entries) => {
     const boxes = [...new Set(entries.map(({ target }) => target.closest(".table")))];
