@@ -1,4 +1,4 @@
--- title: Bandwidth to all peers and to one peer
+-- title: Only a switch gives one peer the full bandwidth
 -- column accelerator: Accelerator
 -- column fabric: Fabric
 -- column one_way: To all peers [GBps] .1

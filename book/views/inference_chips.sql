@@ -1,4 +1,4 @@
--- title: Inference chips
+-- title: Memory of inference chips, and how many hold 70B in fp8
 -- column chip: Chip
 -- column vendor: Vendor
 -- column on_chip: SRAM [MB] .0

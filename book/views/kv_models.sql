@@ -1,4 +1,4 @@
--- title: KV cache of published models
+-- title: KV cache per token and per sequence, by model
 -- column model: Model
 -- column attention: Attention
 -- column token: Per token [KiB] .0

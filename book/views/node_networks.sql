@@ -1,4 +1,4 @@
--- title: NICs per node by provider
+-- title: Backend and frontend networks of common nodes
 -- column node: Node
 -- column accelerator: Accelerators
 -- column cards: Backend NICs

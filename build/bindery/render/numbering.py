@@ -16,6 +16,7 @@ from typing import Literal
 from markdown_it.token import Token
 
 from bindery.check.inspect import Inspection
+from bindery.check.rules.repeated_caption import repeats
 from bindery.core.model import Chapter, Link, ResolvedBook, ToFile
 from bindery.markdown.raw_html import Tag, Text
 
@@ -79,10 +80,6 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
             number = f"{prefix}.{count}" if prefix else count
             exhibits.append(Exhibit(kind, chapter.path, slug, number, title))
     return tuple(exhibits)
-
-
-def _fold(title: str) -> str:
-    return " ".join(title.split()).casefold()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +162,7 @@ class _Reader:
         for region in self._regions:
             if region.opening.line < line < region.closing.line and region.name in views:
                 own = views[region.name].title
-        return "" if _fold(own) == _fold(self._heading) else own
+        return "" if repeats(own, self._heading) else own
 
 
 def _read_raw_images(token: Token) -> list[_Image] | None:

@@ -1,0 +1,47 @@
+"""repeated-caption: a caption that only repeats the heading above it. The outputs leave it out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Chapter, Finding, Severity, Span
+
+RULE = Rule("repeated-caption", Severity.WARNING, "a caption only repeats the heading above it")
+
+_WORD = re.compile(r"\w+")
+
+
+def repeats(caption: str, heading: str) -> bool:
+    """Whether every word of a caption is in the heading above it."""
+    return set(_WORD.findall(caption.casefold())) <= set(_WORD.findall(heading.casefold()))
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    for chapter in scope.book.chapters:
+        headings = [(anchor.span.line, anchor.title) for anchor in chapter.anchors if anchor.level]
+        for span, caption, hint in sorted(_list_captions(scope, chapter)):
+            above = [title for line, title in headings if line < span.line]
+            heading = above[-1] if above else chapter.title
+            if repeats(caption, heading):
+                message = f"the caption '{caption}' only repeats the heading '{heading}'"
+                yield RULE.find(span, message, hint)
+
+
+def _list_captions(scope: Scope, chapter: Chapter) -> Iterator[tuple[Span, str, str]]:
+    """Where each caption is shown, its text, and where to change it."""
+    for region in scope.quotations[chapter.path].regions:
+        view = scope.evidence.views.get(region.name)
+        if view is not None and region.kind != "value":
+            hint = f"say in `-- title:` of {view.path} what the reader should see"
+            yield region.opening, view.title, hint
+    for token in chapter.tokens:
+        pieces = token.children or []
+        if any(piece.type == "text" and piece.content.strip() for piece in pieces):
+            continue  # a title inside a sentence is no caption
+        for child in pieces:
+            title = str(child.attrs.get("title") or "")
+            if child.type == "image" and title:
+                hint = "say in its title what the reader should see, or leave the title out"
+                yield child.meta["link"].span, title, hint

@@ -1,0 +1,4 @@
+-- title: Memory of chips
+-- column name: Name
+-- column memory: Memory [GB]
+SELECT name, memory FROM chips ORDER BY name
