@@ -474,7 +474,7 @@ assert "3 shards on 2 ranks: ranks get unequal numbers\n" in printed()
 # %% training/emulate-multi-node nightly
 Path("hello.py").write_text(text('dist.init_process_group("gloo"'))
 shown = shell("first=$((2 * node))")
-assert "rank 3 of 4, node 1, local 1 of 2, sees GPUs 2,3, sum 6\n" in shown
+assert "rank 3 of 4, node 1, local 1 of 2, sees GPUs 2,3, sum 6" in shown
 
 # %% training/emulate-multi-node nightly unshare ip nsenter
 Path("hello.py").write_text(text('dist.init_process_group("gloo"'))

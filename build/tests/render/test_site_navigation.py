@@ -137,6 +137,7 @@ def test_variants_of_code_are_tabs(tab: Any) -> None:
     assert shown.all_inner_texts() == ["nvidia-smi"]
     tab.locator("[role=tab]").first.press("ArrowRight")
     shown.get_by_text("amd-smi").wait_for()
+    tab.wait_for_timeout(500)  # a browser stores what it is told in the background
     tab.reload()
     shown.get_by_text("amd-smi").wait_for()
     assert shown.count() == 1
