@@ -89,14 +89,14 @@ WHERE record IN (SELECT record FROM records WHERE machine = 'cpu-x86_64-2core')
 ORDER BY name
 """
 CHIPS_SQL = """\
--- title: Chips
+-- title: Chips and boards
 -- column name: Name
 -- column memory: Memory [GB]
 -- column power: Power [W]
 SELECT name, memory, power FROM chips ORDER BY name
 """
 LENGTHS = """\
--- title: Lengths
+-- title: Names by length
 -- column name: Name
 -- column bytes: Size [B]
 SELECT name, bytes FROM ruler

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -52,6 +52,7 @@ _EXCUSE = re.compile(r"\s*bindery:\s*allow\b(?P<rest>.*)", re.DOTALL)
 _EXCUSE_PARTS = re.compile(r"\s+(?P<rule>[a-z][a-z-]*)\s+because\s+(?P<reason>\S.*)", re.DOTALL)
 
 
+@lru_cache(maxsize=8192)  # while a book is watched, most of its chapters stay as they are
 def parse_chapter(path: str, source: str, title: str = "", *, maths: bool = False) -> Chapter:
     """Parse one chapter. `title` is used where the text has no heading of level 1."""
     tokens, notes = tokenise(source, maths=maths)

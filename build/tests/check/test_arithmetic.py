@@ -42,7 +42,7 @@ def test_each_line_gets_this_verdict(case: Case) -> None:
 )
 def test_a_minus_in_code_is_a_minus(text: str, verdict: Verdict) -> None:
     """What a dash cuts off in prose may be taken away in code, where it has no name yet."""
-    assert read_statements(text, [(0, len(text))])[0].verdict is verdict
+    assert read_statements(text, ((0, len(text)),))[0].verdict is verdict
     assert read_statements(text)[0].verdict is Verdict.FAILS
 
 

@@ -36,8 +36,8 @@ def list_in(root: Path) -> list[tuple[str, str]]:
 
 def test_exhibits_are_numbered_by_chapter(make_book: BookMaker) -> None:
     """Tables and figures count for themselves in each chapter; those of the front have a number
-    without a chapter."""
-    chapter = f"# C\n\n## One\n\n{TABLE}\n![The first of them](p.png)\n\n## Two\n\n{TABLE}\n"
+    without a chapter. A title that only repeats the heading is left out."""
+    chapter = f"# C\n\n## One\n\n{TABLE}\n![A dot](p.png 'one')\n\n## Two\n\n{TABLE}\n"
     root = make_book(
         {
             "chapters.yaml": PARTS,
@@ -84,8 +84,7 @@ def test_what_a_figure_is_called(make_book: BookMaker, text: str, title: str | N
 def test_the_title_of_a_view_comes_first(
     make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A table that a view gave is called what the view is called, unless its heading says that; the
-    appendix has a letter."""
+    """A table that a view gave is called what the view is called, and the appendix has a letter."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
     root = make_book(FILES)
     assert run_bindery("fill", folder=root).status == 0
@@ -95,7 +94,7 @@ def test_the_title_of_a_view_comes_first(
     assert [(e.label, e.title) for e in list_exhibits(inspection)][:4] == [
         ("Table 1", views["times"].title),
         ("Table 2", ""),
-        ("Table 1.1", ""),
-        ("Table 1.2", ""),
+        ("Table 1.1", views["chips"].title),
+        ("Table 1.2", views["lengths"].title),
     ]
     assert list(number_chapters(inspection).values()) == ["", "1", "A"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from bindery.check.arithmetic.answers import tell_values
 from bindery.check.arithmetic.grammar import LONGEST, read_side
@@ -62,7 +63,8 @@ _LONGEST_SENTENCE = 2_000
 _SENTENCE_END = re.compile(r"(?<!approx)(?<!ca)[.!?;]\s+")
 
 
-def read_statements(text: str, codes: Sequence[tuple[int, int]] = ()) -> list[Statement]:
+@lru_cache(maxsize=65536)
+def read_statements(text: str, codes: tuple[tuple[int, int], ...] = ()) -> tuple[Statement, ...]:
     """The statements of a text in their order.
 
     `codes` are the ranges of code in it: there a minus is a minus, and in prose, with blanks on
@@ -70,7 +72,7 @@ def read_statements(text: str, codes: Sequence[tuple[int, int]] = ()) -> list[St
     """
     has_signs = has_sign(text) and bool(_MAYBE.search(text))
     if not has_signs and not (" (" in text and _BRACKETED.search(text)):
-        return []
+        return ()
     statements: list[Statement] = []
     start = 0
     for end in (*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)):
@@ -88,7 +90,7 @@ def read_statements(text: str, codes: Sequence[tuple[int, int]] = ()) -> list[St
             for one in sorted(found, key=lambda one: one.start)
         ]
         start = end
-    return statements
+    return tuple(statements)
 
 
 def has_sign(text: str) -> bool:

@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity
@@ -78,6 +79,7 @@ class CodeFault:
     help: str = ""
 
 
+@lru_cache(maxsize=16384)
 def find_fault(language: str, code: str) -> CodeFault | None:
     """The first fault of a block of code, or None where it has none or the language is not one
     of those that can be judged."""

@@ -14,6 +14,7 @@ groups, expressions, queries.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from bindery.evidence.lineage.model import ColumnTrace, Trace, UntraceableError
 
@@ -25,12 +26,17 @@ def trace_query(sql: str, tables: Mapping[str, Sequence[str]]) -> Trace:
 
     The query is one that SQLite takes. Raises UntraceableError where a cell cannot be followed.
     """
+    return _trace(sql, tuple((name, tuple(columns)) for name, columns in tables.items()))
+
+
+@lru_cache(maxsize=4096)  # while a book is watched, most of its views stay as they are
+def _trace(sql: str, tables: tuple[tuple[str, tuple[str, ...]], ...]) -> Trace:
     # Imported here: it takes longer than the check of a book without views.
     from sqlglot.errors import UnsupportedError
 
     from bindery.evidence.lineage.queries import Queries
 
     try:
-        return Queries(sql, tables).trace()
+        return Queries(sql, dict(tables)).trace()
     except UnsupportedError as error:
         raise UntraceableError(f"the query cannot be followed: {error}", 1) from None

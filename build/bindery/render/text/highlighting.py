@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
@@ -52,6 +52,7 @@ def read_language(info: str) -> str:
     return word.strip("{}.").split("{")[0].split(",")[0].lower()
 
 
+@lru_cache(maxsize=16384)
 def highlight_code(code: str, language: str, columns: int | None = None) -> str:
     """Code as XHTML. With `columns`, no line is longer: each break shows a mark."""
     pieces: Pieces = [("", code)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NoReturn
 
 _BLANK = " \t"
@@ -82,6 +83,7 @@ class ShellText:
     fault: ShellFault | None
 
 
+@lru_cache(maxsize=16384)
 def read_shell(text: str) -> ShellText:
     """Read shell text up to its end or its first fault."""
     reader = _Reader(text)
