@@ -26,6 +26,7 @@ from bindery.render.site import tool_pages as shelf
 from bindery.render.site.dialect import SiteDialect, place_file
 from bindery.render.site.frame import MENU, describe_frame, write_menu
 from bindery.render.site.model import DOWNLOADS, FRONT, Page, Progress, Site
+from bindery.render.site.texts import Texts
 
 
 def find_clashes(config: Config) -> list[Finding]:
@@ -101,7 +102,7 @@ def _gather_site(inspection: Inspection, edition: Edition, out: Path, progress: 
         inspection,
         edition,
         dialect,
-        tuple(chapters.write_texts(inspection, edition, dialect, exhibits, progress)),
+        Texts(inspection, dialect, exhibits, progress),
         number_chapters(inspection),
         exhibits,
         tuple(tools.describe_tools(inspection, folder)),
