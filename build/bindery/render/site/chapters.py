@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from markupsafe import Markup
 
@@ -21,21 +21,19 @@ def make_pages(site: Site, only: str = "") -> Iterator[Page]:
     """A page for each chapter, or for the one that has this place."""
     chapters = site.book.chapters
     parts = {c.path: part.title for part in site.book.parts for c in part.chapters}
-    for position, chapter in enumerate(chapters):
+    for before, chapter, after in zip(
+        (None, *chapters), chapters, (*chapters[1:], None), strict=False
+    ):
         if not only or site.places[chapter.path] == only:
-            around = (
-                chapters[max(position - 1, 0) : position],
-                chapters[position + 1 : position + 2],
-            )
-            yield _make_page(site, chapter, parts[chapter.path], around)
+            yield _make_page(site, chapter, parts[chapter.path], before, after)
 
 
 def _make_page(
     site: Site,
     chapter: Chapter,
     part: str,
-    before: Sequence[Chapter],
-    after: Sequence[Chapter],
+    before: Chapter | None,
+    after: Chapter | None,
 ) -> Page:
     text, here = site.texts.write(chapter.path), site.places[chapter.path]
     is_front = here == FRONT
@@ -47,8 +45,8 @@ def _make_page(
         "number": site.numbers[chapter.path],
         "minutes": 0 if is_front else count_minutes(text.sections),
         "changed": text.changed,
-        "before": next((site.link_chapter(one, here) for one in before), None),
-        "after": next((site.link_chapter(one, here) for one in after), None),
+        "before": before and site.link_chapter(before, here),
+        "after": after and site.link_chapter(after, here),
     }
     if text.summary and not (is_front and site.config.description):
         values["summary"] = text.summary
