@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bindery.book.glossary import is_glossary
@@ -54,6 +54,11 @@ def inspect_book(
     where there is no such revision. Where `only` names chapters and nothing else, the book is
     these: the findings in them are the same, others are not all there, and it is quicker.
     """
+    return find_faults(read_book(root, only=only), since=since)
+
+
+def read_book(root: Path, *, only: Collection[str] = ()) -> Inspection:
+    """The same, of findings only what reading comes upon: no rule has been asked."""
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
     loaded = load_book(config, only if is_part else None)
@@ -75,10 +80,22 @@ def inspect_book(
         ),
         *compare_figures(loaded.tree, config.figures, evidence, quotations),
     )
-    former = _read_former(config, loaded.book, since) if since is not None else None
-    scope = Scope(config, loaded.tree, resolved, evidence, quotations, found, former)
-    findings = sort_findings(check_book(scope))
-    return Inspection(config, loaded.tree, resolved, evidence, quotations, tuple(findings))
+    return Inspection(config, loaded.tree, resolved, evidence, quotations, found)
+
+
+def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:
+    """A book that was read, with the findings of all rules."""
+    former = _read_former(read.config, read.book, since) if since is not None else None
+    scope = Scope(
+        read.config,
+        read.tree,
+        read.resolved,
+        read.evidence,
+        read.quotations,
+        read.findings,
+        former,
+    )
+    return replace(read, findings=tuple(sort_findings(check_book(scope))))
 
 
 def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str]) -> Evidence:

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
+import io
 import posixpath
 import re
+import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -257,9 +260,14 @@ def _find_chapters(
 def read_docstring(source: str) -> str:
     """The docstring of a module; empty if it has none, or the source is not Python."""
     try:
-        return ast.get_docstring(ast.parse(source)) or ""
-    except (SyntaxError, ValueError, RecursionError):
-        return ""
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.STRING:
+                return inspect.cleandoc(str(ast.literal_eval(token.string)))
+            if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE):
+                break
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        pass
+    return ""
 
 
 def _bundle(tree: Tree, path: str, content: bytes) -> bytes:
