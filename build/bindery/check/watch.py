@@ -14,7 +14,7 @@ from bindery.core.repository import Tree
 
 _LOOK_MILLISECONDS = 2000
 """How often files are looked at unasked: network file systems do not report changes."""
-_SETTLE_MILLISECONDS = 200
+_SETTLE_MILLISECONDS = 50
 """A save may be several changes, and is one."""
 
 Stamp = tuple[int, int, int]

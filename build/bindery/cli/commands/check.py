@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from bindery.cli.console import (
     WRONG_USE,
     Format,
     format_option,
+    print_changes,
     print_findings,
     print_troubles,
     root_option,
@@ -24,8 +25,8 @@ from bindery.cli.console import (
 from bindery.core.model import BookError, Finding, Severity, refuse
 
 if TYPE_CHECKING:
-    from bindery.check.finding_identity import Identity
     from bindery.check.inspect import Inspection
+    from bindery.check.watch import Known
 
 
 @click.command("check")
@@ -203,7 +204,7 @@ def _watch_book(wanted: _Wanted) -> int:
 
     # A single check does without it and ends; this one would fill the memory.
     gc.enable()
-    known: Mapping[Finding, Identity] | None = None
+    known: Known | None = None
     status = CLEAN
     try:
         for _ in wait_for_changes(wanted.root):
@@ -217,34 +218,11 @@ def _watch_book(wanted: _Wanted) -> int:
                 _print_trouble(wanted.root, error)
                 continue
             status = FINDINGS if checked.findings else CLEAN
-            known = _print_changes(checked, known)
-            sys.stdout.flush()
+            found = checked.findings
+            known = print_changes(found, checked.inspection, _summarise(checked), known)
     except KeyboardInterrupt:
         pass
     return status
-
-
-def _print_changes(
-    checked: _Checked, known: Mapping[Finding, Identity] | None
-) -> Mapping[Finding, Identity]:
-    """Print what is new and what has gone since the findings known so far; the first time all."""
-    from bindery.check.finding_identity import identify_finding
-    from bindery.check.watch import compare_findings
-    from bindery.core.report import format_head
-
-    tree = checked.inspection.tree
-    found = {f: identify_finding(f, tree.read_line(f.span)) for f in checked.findings}
-    new = checked.findings
-    if known is not None:
-        difference = compare_findings(known, found)
-        new = difference.new
-        print()
-        for finding in difference.gone:
-            print(f"gone: {format_head(finding)}")
-        if difference.gone:
-            print()
-    print_findings(new, checked.inspection, Format.TEXT, summary=_summarise(checked))
-    return found
 
 
 def _summarise(checked: _Checked) -> str:

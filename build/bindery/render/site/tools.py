@@ -179,16 +179,16 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
         if terms and references
         else None,
         tuple(_find_chapters(inspection, tool, records)),
-        tuple(_read_calculators(source)) if tool.calculators else (),
+        _read_calculators(source) if tool.calculators else (),
     )
 
 
-def _read_calculators(source: str) -> list[Calculator]:
+def _read_calculators(source: str) -> tuple[Calculator, ...]:
     """The calculators of a tool; none if one cannot be read, which `bad-calculator` reports."""
     try:
         return read_calculators(source)
     except TranslationError:
-        return []
+        return ()
 
 
 def find_calculator(page: ToolPage, calculator: Calculator) -> str:
