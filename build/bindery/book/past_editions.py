@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
-from bindery.book.git_history import Commit, Hunk, ask_git, read_changes, read_history
+from bindery.book.git_history import Commit, Hunk, read_changes, read_history, read_refs
 from bindery.core.config import Config
 from bindery.core.model import ConfigError
 from bindery.core.repository import RECORDS_FOLDER
@@ -96,7 +96,7 @@ def find_editions(config: Config, titles: Mapping[str, str], log: str) -> Editio
     None where git knows nothing of it."""
     former = tuple((move.old, move.new) for move in config.moved)
     try:
-        refs = ask_git(config.root, "show-ref", "--head")
+        refs = read_refs(config.root)
     except ConfigError:
         return None
     return _read_editions(config.root, refs, config.data, tuple(titles.items()), former, log)

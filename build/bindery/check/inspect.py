@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +33,8 @@ class Inspection:
     quotations: Mapping[str, Quotations]
     """What each chapter quotes, by its path."""
     findings: tuple[Finding, ...]
+    evidence_key: object = None
+    """What the evidence was gathered from; that of another inspection is the same if this is."""
 
     @property
     def book(self) -> Book:
@@ -57,8 +60,11 @@ def inspect_book(
     return find_faults(read_book(root, only=only), since=since)
 
 
-def read_book(root: Path, *, only: Collection[str] = ()) -> Inspection:
-    """The same, of findings only what reading comes upon: no rule has been asked."""
+def read_book(
+    root: Path, *, only: Collection[str] = (), before: Inspection | None = None
+) -> Inspection:
+    """The same, of findings only what reading comes upon: no rule has been asked. The evidence is
+    that of an inspection `before` where none of its files has changed since."""
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
     loaded = load_book(config, only if is_part else None)
@@ -68,7 +74,11 @@ def read_book(root: Path, *, only: Collection[str] = ()) -> Inspection:
     chapters = loaded.book.chapters
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]
-    evidence = _gather_evidence(loaded.tree, config, quoted)
+    key = _read_stamps(loaded.tree, config), tuple(quoted), read_today()
+    if before is not None and before.evidence_key == key:
+        evidence = before.evidence
+    else:
+        evidence = _gather_evidence(loaded.tree, config, quoted)
     found = (
         *loaded.findings,
         *evidence.findings,
@@ -80,7 +90,7 @@ def read_book(root: Path, *, only: Collection[str] = ()) -> Inspection:
         ),
         *compare_figures(loaded.tree, config.figures, evidence, quotations),
     )
-    return Inspection(config, loaded.tree, resolved, evidence, quotations, found)
+    return Inspection(config, loaded.tree, resolved, evidence, quotations, found, key)
 
 
 def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:
@@ -96,6 +106,18 @@ def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:
         former,
     )
     return replace(read, findings=tuple(sort_findings(check_book(scope))))
+
+
+def _read_stamps(tree: Tree, config: Config) -> tuple[tuple[str, int, int], ...]:
+    """Path, time and size of every file that the evidence of a book is made from."""
+    folders = (config.views, config.data, RECORDS_FOLDER)
+    paths = (path for folder in folders if folder for path in tree.walk_files(folder))
+    stamps = []
+    for path in (config.file, *(tool.path for tool in config.tools), *paths):
+        with suppress(OSError):
+            status = (tree.root / path).stat()
+            stamps.append((path, status.st_mtime_ns, status.st_size))
+    return tuple(stamps)
 
 
 def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str]) -> Evidence:

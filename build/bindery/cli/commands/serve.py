@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _HOST = "127.0.0.1"
 _SCRIPT, _EVENTS = "/-/preview.js", "/-/events"
+_PATIENCE_SECONDS = 0.3
 _ALIVE_SECONDS = 15.0
 """How often a page that waits is told that the server is there, to find out whether the page is."""
 
@@ -61,6 +62,7 @@ def serve(root: Path, port: int, opens: bool) -> None:
                 print(f"{address} shows the book; Ctrl-C ends it", flush=True)
                 if opens:
                     webbrowser.open(address)
+            book.shown.wait(_PATIENCE_SECONDS)  # a page that is looked at comes before the check
             book.check()
     except KeyboardInterrupt:
         pass
@@ -83,6 +85,8 @@ class _Book:
         self._site: Site | None = None
         self._known: Known | None = None
         self._making = threading.Lock()
+        self.shown = threading.Event()
+        """Whether a browser has asked for a page since the book was read."""
 
     def read(self) -> None:
         """Read the book. What keeps it from being read is shown in its place."""
@@ -95,7 +99,7 @@ class _Book:
         inspection, site = self._inspection, self._site
         trouble: Sequence[Finding] = ()
         try:
-            inspection = read_book(self._root)
+            inspection = read_book(self._root, before=self._inspection)
             trouble = find_clashes(inspection.config)
             edition, out = find_edition(inspection.config), self._root / "dist/site"
             site = gather_site(append_appendix(inspection), edition, out, lambda _: None)
@@ -106,6 +110,7 @@ class _Book:
             self._inspection, self._site = inspection, site
             self.trouble, self.findings = trouble, None
             self.version += 1
+            self.shown.clear()
             self.changed.notify_all()
         seconds = time.perf_counter() - began
         print(f"{time.strftime('%H:%M:%S')} read in {seconds:.2f} s", flush=True)
@@ -136,11 +141,13 @@ class _Book:
         with self._making:
             if self._site is None or self.trouble:
                 return None
-            file = list_files(self._site).get(place)
-            if file is not None:
-                return file.read_bytes() if isinstance(file, Path) else file
+            if place not in self._site.places.values():
+                file = list_files(self._site).get(place)
+                if file is not None:
+                    return file.read_bytes() if isinstance(file, Path) else file
             text = write_text(self._site, place)
-            return text.encode() if text is not None else None
+        self.shown.set()
+        return text.encode() if text is not None else None
 
     def describe(self, place: str) -> dict[str, object]:
         """What a page is told: which version of the book is there, and what is found in its
@@ -212,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8" if text else kind)
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("Cache-Control", "no-store")
+        self.send_header("Cache-Control", "max-age=600" if kind.startswith("font/") else "no-store")
         self.end_headers()
         self.wfile.write(content)
 

@@ -12,6 +12,7 @@ import re
 import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
@@ -234,6 +235,12 @@ def _list_run(inspection: Inspection, name: str, record: Record) -> ListedRun:
     return ListedRun(name, record, state)
 
 
+@lru_cache(maxsize=16384)
+def _speaks_of(source: str, file: str, text: str) -> bool:
+    pattern = rf"(?<![\w.-]){re.escape(file)}(?![\w-])|\b{re.escape(text)}"
+    return re.search(pattern, source) is not None
+
+
 def _find_chapters(
     inspection: Inspection, tool: ToolEntry, records: Iterable[str]
 ) -> Iterable[str]:
@@ -245,12 +252,11 @@ def _find_chapters(
         if names & set(provenance.records)
     }
     file, text = posixpath.basename(tool.path), f"text: {tool.name}/"
-    spoken = re.compile(rf"(?<![\w.-]){re.escape(file)}(?![\w-])|\b{re.escape(text)}")
     for chapter in inspection.book.chapters:
         quotations = inspection.quotations.get(chapter.path)
         quoted = quotations is not None and bool(views & set(quotations.views))
         source = chapter.source
-        if quoted or ((file in source or text in source) and spoken.search(source)):
+        if quoted or ((file in source or text in source) and _speaks_of(source, file, text)):
             yield chapter.path
 
 
