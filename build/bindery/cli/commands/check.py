@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,19 +13,15 @@ import click
 from bindery.cli.console import (
     CLEAN,
     FINDINGS,
-    WRONG_USE,
     Format,
     format_option,
-    print_changes,
     print_findings,
-    print_troubles,
     root_option,
 )
-from bindery.core.model import BookError, Finding, Severity, refuse
+from bindery.core.model import Finding, Severity, refuse
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
-    from bindery.check.watch import Known
 
 
 @click.command("check")
@@ -54,11 +49,6 @@ if TYPE_CHECKING:
     "out of it what is gone. Then check as with --baseline.",
 )
 @click.option(
-    "--watch",
-    is_flag=True,
-    help="Check again whenever a file changes, and print what is new and gone.",
-)
-@click.option(
     "--explain",
     metavar="RULE",
     help="Say what a rule reports and how to excuse it, and check nothing.",
@@ -70,7 +60,6 @@ def check(
     since: str | None,
     baseline: Path | None,
     write_baseline: Path | None,
-    watch: bool,
     explain: str | None,
 ) -> None:
     """Report everything in the sources that is false: links, anchors, images, tables."""
@@ -79,12 +68,8 @@ def check(
         raise SystemExit(CLEAN)
     wanted = _Wanted(root, paths, since, baseline or write_baseline)
     if write_baseline is not None:
-        _refuse_parts(paths, since, baseline, watch)
+        _refuse_parts(paths, since, baseline)
         _rewrite_baseline(root, write_baseline)
-    if watch:
-        if output is not Format.TEXT:
-            raise refuse("--watch", f"'--watch' has no format '{output}'", "leave --format out")
-        raise SystemExit(_watch_book(wanted))
     checked = _check_once(wanted)
     print_findings(checked.findings, checked.inspection, output, accepted=checked.accepted)
     raise SystemExit(FINDINGS if checked.findings else CLEAN)
@@ -195,67 +180,15 @@ def _rewrite_baseline(root: Path, path: Path) -> None:
     print(f"{path}: {count_noun(number, 'finding')} accepted", file=sys.stderr)
 
 
-# --- again and again ---
-
-
-def _watch_book(wanted: _Wanted) -> int:
-    """Check at each change until Ctrl-C; the exit status is that of the last check."""
-    from bindery.check.watch import wait_for_changes
-
-    # A single check does without it and ends; this one would fill the memory.
-    gc.enable()
-    known: Known | None = None
-    status = CLEAN
-    try:
-        for _ in wait_for_changes(wanted.root):
-            try:
-                checked = _check_once(wanted)
-            except (BookError, OSError) as error:
-                if known is None:
-                    raise
-                # Half written, perhaps: the next change tells.
-                status = WRONG_USE
-                _print_trouble(wanted.root, error)
-                continue
-            status = FINDINGS if checked.findings else CLEAN
-            found = checked.findings
-            known = print_changes(found, checked.inspection, _summarise(checked), known)
-    except KeyboardInterrupt:
-        pass
-    return status
-
-
-def _summarise(checked: _Checked) -> str:
-    from bindery.core.report import summarise
-
-    resolved = checked.inspection.resolved
-    links, chapters = len(resolved.links), len(resolved.book.chapters)
-    return summarise(checked.findings, links, chapters, checked.accepted)
-
-
-def _print_trouble(root: Path, error: BookError | OSError) -> None:
-    from bindery.core.repository import Tree
-
-    print(file=sys.stderr)
-    if isinstance(error, BookError):
-        print_troubles(error.findings, Tree(root))
-    else:
-        print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
-    print("not checked; waiting for the next change", file=sys.stderr, flush=True)
-
-
 # --- wrong use ---
 
 
-def _refuse_parts(
-    paths: Sequence[str], since: str | None, baseline: Path | None, watch: bool
-) -> None:
+def _refuse_parts(paths: Sequence[str], since: str | None, baseline: Path | None) -> None:
     """A file that was written from a part of the findings would lack the others."""
     given = {
         "paths": bool(paths),
         "--since": since is not None,
         "--baseline": baseline is not None,
-        "--watch": watch,
     }
     for other in (name for name, is_given in given.items() if is_given):
         message = f"'--write-baseline' is about the whole book as it is, and goes without {other}"

@@ -124,6 +124,7 @@ class _Book:
 
         if self.trouble or self._inspection is None:
             print_troubles(self.trouble, Tree(self._root))
+            print("waiting for the next change", flush=True)
             return
         inspection = find_faults(self._inspection)
         sifted = sift_listed(inspection)
