@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree
 
+import pydyf
 import pytest
 from bindery.render.pdf import engine_patches
 from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
@@ -57,3 +58,15 @@ def test_the_engine_still_lacks_our_roles() -> None:
     """It gives no role to an element that HTML does not have."""
     known = [name for name in engine_patches.ROLES if _get_pdf_tag(name) != "NonStruct"]
     assert known == [], f"WeasyPrint has roles for these: remove them from ROLES: {known}"
+
+
+def test_the_engine_still_lists_all_pages_for_each_box() -> None:
+    """Without the patch, two questions for the pages of a PDF get two lists."""
+    pdf = pydyf.PDF()
+    pdf.add_page(pydyf.Dictionary({"Type": "/Page"}))
+    patched = engine_patches.keep_references(pydyf.PDF.page_references).fget
+    assert patched is not None
+    assert patched(pdf) == pdf.page_references
+    assert patched(pdf) is patched(pdf)
+    still = pdf.page_references is not pdf.page_references
+    assert still, "pydyf keeps the list of pages: remove keep_references"

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+import pydyf
 from weasyprint.layout import inline
 from weasyprint.pdf import tags
 from weasyprint.text import line_break
@@ -39,6 +41,7 @@ def patched_engine(stacks: Stacks) -> Iterator[None]:
             (inline, "split_first_line", fill_lines),
             (line_break, "get_font_description", lambda f: name_fonts(f, stacks)),
             (tags, "_get_pdf_tag", know_roles),
+            (pydyf.PDF, "page_references", keep_references),
         ):
             all_patches.enter_context(patch.object(owner, name, make(getattr(owner, name))))
         yield
@@ -69,8 +72,10 @@ def name_fonts(original: Callable[[Any], Any], stacks: Stacks) -> Callable[[Any]
     """A generic name of a font in a drawing means a font of the machine. With this patch it gets
     our families first, so that its Greek letters match its Latin ones."""
 
+    name_families = cache(lambda asked: _name_families(asked, stacks))
+
     def describe(style: Any) -> Any:
-        return original(_OtherFamilies(style, _name_families(style["font_family"], stacks)))
+        return original(_OtherFamilies(style, name_families(tuple(style["font_family"]))))
 
     return describe
 
@@ -99,3 +104,20 @@ def know_roles(original: Callable[[str | None], Any]) -> Callable[[str | None], 
     """WeasyPrint tags elements that HTML does not have as NonStruct; with this patch they get
     our roles."""
     return lambda name: ROLES.get(name or "") or str(original(name))
+
+
+def keep_references(original: property) -> property:
+    """The list of all pages is made anew for each box that is tagged, which takes a fifth of the
+    time of a long book. With this patch it is made once for a number of pages."""
+    read = original.fget
+    assert read is not None
+    kept: dict[int, Any] = {}
+
+    def read_once(pdf: Any) -> Any:
+        count = len(pdf.pages["Kids"])
+        if count not in kept:
+            kept.clear()
+            kept[count] = read(pdf)
+        return kept[count]
+
+    return property(read_once)
