@@ -41,93 +41,45 @@ _LATEX = _Kind(
 """Its brackets are typed behind a backslash, which readers do not see."""
 
 _IN_PROSE = (
-    _Kind(
-        "{{#",
-        r"\{\{#\w[^{}\n]*\}\}",
-        "a command of mdBook",
-        "put here what it includes, or link the file",
-    ),
-    _Kind(
-        "{{< {{%",
-        r"\{\{[<%][^{}\n]*\}\}",
-        "a shortcode of Quarto or Hugo",
-        "put here what it stands for, or link it",
-    ),
-    _Kind(
-        ":::",
-        r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
-        "a container of Docusaurus, Quarto, Pandoc or MyST",
-        _ALERT,
-    ),
-    _Kind(
-        HIDDEN,
-        rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
-        "a role of Sphinx or MyST",
-        "write a link, '[text](path.md#anchor)', or the code alone",
-    ),
-    _Kind(
-        "!!! ???",
-        r'^(?:!!!|\?\?\?\+?) [a-z][\w-]*(?: inline)?(?: end)?(?: "[^"\n]*")?[ \t]*$',
-        "an admonition of MkDocs",
-        _ALERT + "; one that folds is '<details><summary>'",
-    ),
-    _Kind(
-        '"',
-        r'^===[!+]? "[^"\n]*"',
-        "a tab of MkDocs",
-        "write a heading, or '<details><summary>', per tab",
-    ),
-    _Kind(
-        "{",
-        rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}",
-        "an anchor of Pandoc, Quarto, MkDocs or mdBook",
-        "leave it out, and link the anchor that GitHub makes of the heading,"
-        " or write '<a id=\"NAME\"></a>' above",
-    ),
-    _Kind(
-        "{",
-        rf"(?<!\{{)\{{:?[ \t]*(?:toc(?=\}})|{_CLASS}|(?:[\w-]+[ \t]+)?{_KEY})[^{{}}\n]*\}}",
-        "a list of attributes for Pandoc, Quarto, MkDocs or Jekyll",
-        'leave it out; the size of an image is in \'<img src="PATH" alt="TEXT" width="400">\'',
-    ),
-    _Kind(
-        "@",
-        r"\[(?:\w+ )*-?@\w[^\[\]\n]*\]",
-        "a citation of Pandoc or Quarto",
-        "link the source, or write a footnote: '[^1]'",
-    ),
-    _Kind(
-        "TOC toc",
-        r"^(?:\[TOC\]|\[\[TOC\]\])$",
-        "a table of contents of MkDocs or GitLab",
-        "leave it out: GitHub and the outputs list the headings by themselves",
-    ),
-    _Kind(
-        ":",
-        r"^:[ \t]+\S+",
-        "a definition of Pandoc, MkDocs or Jekyll",
-        "write a list, '- **term**: text', or '<dl>'",
-    ),
+    _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}",
+          "a command of mdBook", "put here what it includes, or link the file"),
+    _Kind("{{< {{%", r"\{\{[<%][^{}\n]*\}\}",
+          "a shortcode of Quarto or Hugo", "put here what it stands for, or link it"),
+    _Kind(":::", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
+          "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT),
+    _Kind(HIDDEN, rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
+          "a role of Sphinx or MyST", "write a link, '[text](path.md#anchor)', or the code alone"),
+    _Kind("!!! ???", r'^(?:!!!|\?\?\?\+?) [a-z][\w-]*(?: inline)?(?: end)?(?: "[^"\n]*")?[ \t]*$',
+          "an admonition of MkDocs", _ALERT + "; one that folds is '<details><summary>'"),
+    _Kind('"', r'^===[!+]? "[^"\n]*"',
+          "a tab of MkDocs", "write a heading, or '<details><summary>', per tab"),
+    _Kind("{ )=", rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}|^\([\w:.-]+\)=$",
+          "an anchor of Pandoc, Quarto, MkDocs, mdBook or MyST",
+          "leave it out, and link the anchor that GitHub makes of the heading,"
+          " or write '<a id=\"NAME\"></a>' above"),
+    _Kind("{", rf"(?<!\{{)\{{:?[ \t]*(?:toc(?=\}})|{_CLASS}|(?:[\w-]+[ \t]+)?{_KEY})[^{{}}\n]*\}}",
+          "a list of attributes for Pandoc, Quarto, MkDocs or Jekyll",
+          'leave it out; the size of an image is in \'<img src="PATH" alt="TEXT" width="400">\''),
+    _Kind("@", r"\[(?:\w+ )*-?@\w[^\[\]\n]*\]|(?<![\w@/])@(?:fig|tbl|sec|eq|lst)-[\w-]+",
+          "a citation or reference of Pandoc or Quarto",
+          "link the source or the place, or write a footnote: '[^1]'"),
+    _Kind("TOC toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
+          "a table of contents of MkDocs or GitLab",
+          "leave it out: GitHub and the outputs list the headings by themselves"),
+    _Kind(":", r"^:[ \t]+\S+",
+          "a definition of Pandoc, MkDocs or Jekyll",
+          "write a list, '- **term**: text', or '<dl>'"),
     _LATEX,
-    _Kind(
-        "{% {{",
-        r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.]+[^{}\n]*\}\}",
-        "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
-        "put here what it stands for",
-    ),
-    _Kind(
-        "import < {/*",
-        r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z]\w*(?=\s|$)|\{/\*",
-        "MDX, for Docusaurus or Hugging Face",
-        "write in Markdown what it shows; a remark goes between '<!--' and '-->'",
-    ),
-    _Kind(
-        ":",
-        r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
-        "the name of an emoji or icon, which the outputs do not draw",
-        "put the character itself here, or leave it out",
-    ),
-)
+    _Kind("{% {{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
+          "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
+          "put here what it stands for"),
+    _Kind("import < {/*", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z]\w*(?=\s|$)|\{/\*",
+          "MDX, for Docusaurus or Hugging Face",
+          "write in Markdown what it shows; a remark goes between '<!--' and '-->'"),
+    _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
+          "the name of an emoji or icon, which the outputs do not draw",
+          "put the character itself here, or leave it out"),
+)  # fmt: skip
 """In this order: what one has matched is no longer there for the next."""
 
 _DOLLARS = _Kind(
@@ -170,9 +122,10 @@ def _find_in_prose(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
         for kind, start, end in _find_kinds(kinds, passage.prose):
             span = passage.place(start, end)
             line, at = chapter.lines[span.line - 1], span.col - 1
-            if kind is _LATEX:
-                if line[:at][-1:] != "\\":
-                    continue
+            is_escaped = line[:at].endswith("\\")
+            if is_escaped is not (kind is _LATEX):
+                continue
+            if is_escaped:
                 span, at = replace(span, col=at, width=span.width + 1), at - 1
             yield kind, span, line[at : at + span.width]
 
@@ -186,6 +139,7 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
 def _find_kinds(kinds: Sequence[_Kind], text: str) -> Iterator[tuple[_Kind, int, int]]:
     for kind in kinds:
         if any(mark in text for mark in kind.marks.split()):
-            for match in re.finditer(kind.pattern, text, re.M):
-                yield kind, *match.span()
-            text = re.sub(kind.pattern, lambda match: " " * len(match[0]), text, flags=re.M)
+            matches = list(re.finditer(kind.pattern, text, re.M))
+            yield from ((kind, *match.span()) for match in matches)
+            if matches:
+                text = re.sub(kind.pattern, lambda match: " " * len(match[0]), text, flags=re.M)
