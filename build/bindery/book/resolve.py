@@ -44,7 +44,20 @@ _BROKEN_SCHEME = re.compile(r"(?P<scheme>https?)[:;]?/{1,3}(?=[\w-]+\.)")
 _PATH_MARK = re.compile(r"[/.]")
 _NO_MAILBOX = re.compile(r"mailto:[^@?]+@[\w.-]+\.\d+$", re.IGNORECASE)
 _LINES_OF_FILE = re.compile(r"L\d+(C\d+)?(-L\d+(C\d+)?)?")
-_ARCHIVES = ("web.archive.org/", "archive.org/", "archive.ph/", "archive.is/", "archive.today/")
+_ARCHIVE = re.compile(
+    r"//(?:[\w-]+\.)?archive\.(?:org|ph|is|today|fo|li|md|vn)(?::\d+)?/"
+    r"(?:(?:web|wayback)/)?(?:[\d*][\w.*-]*/)?",
+    re.IGNORECASE,
+)
+"""What is before a page in the address of its copy: the archive, and the day."""
+_COPY = re.compile(
+    r"(?:https?:/{1,2})?(?:(?:web\.|www\.)?archive\.org(?::\d+)?/(?:web|wayback)/(?=[\w*])"
+    r"|archive\.(?:ph|is|today|fo|li|md|vn)/(?=\w{4}))",
+    re.IGNORECASE,
+)
+"""How the address of such a copy begins, also where it is typed without its scheme."""
+_AS_PAGE = re.compile(r"(?:(?:^|/)index)?\.html?$", re.IGNORECASE)
+"""The end of a path as book tools write it, where the file is Markdown."""
 
 
 def resolve_book(
@@ -268,13 +281,15 @@ class _Resolver:
         if address:
             return NothingThere(path, address)
         nearest = self._find_nearest_path(path, asked)
-        return NothingThere(path, self._write_path(nearest, asked) if nearest else "")
+        return NothingThere(path, self._write_path(nearest, asked) + asked.tail if nearest else "")
 
     def _find_nearest_path(self, path: str, asked: _Asked) -> str:
         """The file that was meant, as far as names tell: with slashes for backslashes, with the
-        ending left out, misspelt in its folder, or of the same name elsewhere."""
+        ending left out or that of a page, misspelt in its folder, or of the same name elsewhere."""
         turned = _join_path(asked.typed.replace("\\", "/"), asked.here)
-        for guess in (turned, f"{path}.md", f"{path}/README.md"):
+        page = _AS_PAGE.sub("", path)
+        inside = (posixpath.join(page, name) for name in ("README.md", "index.md"))
+        for guess in (turned, f"{path}.md", f"{page}.md", *inside):
             if guess != path and not guess.startswith("..") and self.tree.find_kind(guess):
                 return guess
         parent, _, name = path.rpartition("/")
@@ -323,16 +338,15 @@ def _join_path(typed: str, here: str) -> str:
 def _find_nested(address: str) -> str:
     """An address that is inside another by mistake. A query may hold one, and so may an
     archive, but not an archive's copy of an archive."""
+    if archive := _ARCHIVE.match(address):
+        copy = address[archive.end() :]
+        if not _COPY.match(copy):
+            return ""
+        return copy if _NESTED.match(copy) else f"https://{copy}"
     nested = _NESTED.search(address)
-    if nested is None:
+    if nested is None or "?" in address[: nested.start()] or "#" in address[: nested.start()]:
         return ""
-    before, inner = address[: nested.start()], address[nested.start() :]
-    if "?" in before or "#" in before:
-        return ""
-    if not any(archive in before for archive in _ARCHIVES):
-        return inner
-    behind = _NESTED.sub("", inner, count=1)
-    return inner if behind.startswith(_ARCHIVES) and _NESTED.search(behind) else ""
+    return address[nested.start() :]
 
 
 def _guess_address(typed: str) -> str:

@@ -70,7 +70,6 @@ _WORDS_OF_NOW = {
     r"(?!\s+(?:installed|used|loaded|running))",
     "the moment": rf"{_START}at\s+the\s+moment(?!,?\s+(?:of|when|that)\b)"
     r"|(?:(?<=\bwhich\s)|(?<=\bbut\s)|(?<=\band\s)|(?<=ically\s))at\s+the\s+moment(?=\s+\w)",
-    "right now": rf"{_START}right\s+now",
     "today": rf"{_START}today,?\s+(?:most|many|almost|nearly|all|no|there|only)",
 }
 """What says "now", by a word that has to be in the text."""

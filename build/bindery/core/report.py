@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 
 from bindery.core.control_characters import show_controls
 from bindery.core.model import Finding, Severity, Span
@@ -194,6 +194,11 @@ def format_diff(path: str, before: str, after: str, new_path: str = "") -> str:
 def count_noun(number: int, noun: str) -> str:
     """A number and its noun: "1 link", "2 links"."""
     return f"{group_digits(number)} {noun}" + ("" if number == 1 else "s")
+
+
+def count_more(places: Sized) -> str:
+    """How many places there are beside the one that is shown: " (and 2 more)"."""
+    return f" (and {group_digits(len(places) - 1)} more)" if len(places) > 1 else ""
 
 
 def group_digits(number: int) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -33,6 +34,7 @@ from bindery.core.model import (
     OpenReference,
     Span,
 )
+from bindery.core.report import count_more
 from bindery.markdown.parser import BracketNote, Notes, tokenise
 from bindery.markdown.positions import Locator, Rows
 from bindery.markdown.raw_html import (
@@ -48,6 +50,7 @@ from bindery.markdown.slugs import SlugCounter
 
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(?P<title>\S.*)$", re.MULTILINE)
 _HEADING = re.compile("h[1-6]")
+_COMPONENT = re.compile("<[A-Z][a-z]")
 _EXCUSE = re.compile(r"\s*bindery:\s*allow\b(?P<rest>.*)", re.DOTALL)
 _EXCUSE_PARTS = re.compile(r"\s+(?P<rule>[a-z][a-z-]*)\s+because\s+(?P<reason>\S.*)", re.DOTALL)
 
@@ -82,6 +85,8 @@ class _ChapterReader:
         self.open_references: list[OpenReference] = []
         self.excuses: list[Excuse] = []
         self.findings: list[Finding] = []
+        self.swallowed: dict[str, list[Finding]] = {}
+        """By the names of the tags."""
         self.headings: list[tuple[str, str]] = []
         self.levels: list[tuple[int, dict[Any, Any], Any]] = []
         self.counts = {"table": 0, "figure": 0, "code": 0}
@@ -116,6 +121,8 @@ class _ChapterReader:
                     place = self._place_in_block(token)
                     self._read_html(token, token.content, place, _follow(tokens, index))
         self._rank_headings()
+        for found in self.swallowed.values():
+            self.findings.append(replace(found[0], message=found[0].message + count_more(found)))
         first = next((anchor.title for anchor in self.anchors if anchor.level == 1), "")
         first = first or _find_front_title(tokens)
         return Chapter(
@@ -395,7 +402,7 @@ class _ChapterReader:
                 return {}
 
     def _report_tag(self, tag: Tag, place: tuple[int, int]) -> None:
-        if tag.closing and tag.name not in HIDDEN_ELEMENTS:
+        if tag.closing and (tag.name not in HIDDEN_ELEMENTS or tag.name in self.swallowed):
             return  # its start tag is reported
         if tag.name in HIDDEN_ELEMENTS:
             message = f"GitHub removes the element '{tag.raw}'; it is shown here as text"
@@ -403,7 +410,10 @@ class _ChapterReader:
             message = f"'{tag.raw}' is read as an HTML tag, and browsers swallow it"
         span = Span(self.path, *place, width=len(tag.raw.split("\n")[0]))
         hint = f"put it in a code span: `{tag.raw}`" if "\n" not in tag.raw else "use a code span"
-        self.findings.append(Finding(span, "swallowed-tag", message, hint))
+        if _COMPONENT.match(tag.raw):
+            hint += "; if it is a component of MDX, write in Markdown what it shows"
+        found = Finding(span, "swallowed-tag", message, hint)
+        self.swallowed.setdefault(tag.name, []).append(found)
 
     def _read_comment(self, text: str, place: tuple[int, int], token: Token) -> None:
         match = _EXCUSE.match(text)

@@ -14,6 +14,7 @@ from bindery.check.rules import (
     broken_maths,
     duplicate_anchor,
     earlier_stages,
+    foreign_syntax,
     gutted_section,
     house_word,
     large_image,
@@ -71,6 +72,7 @@ _MODULES: tuple[Any, ...] = (
     bad_calculator,
     broken_code,
     bad_table,
+    foreign_syntax,
     unglossed_term,
 )
 

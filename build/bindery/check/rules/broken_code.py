@@ -3,6 +3,7 @@ JSON and TOML by their labels.
 
 Code in a book is often a part of a file, or has something left out. What is left out on purpose,
 with three dots or between angle brackets, is not a fault, nor is a part that would be in a whole.
+A block that shows output, such as `python out`, is not judged.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _JUDGED = {
     "toml": "TOML",
 }  # fmt: skip
 
+_SHOWS_OUTPUT = re.compile(r"[\s.](?:out|output|console|stdout|stderr|traceback)(?=[\s}]|$)", re.I)
+
 _READS_AS_PYTHON = re.compile(
     r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+[(:]|@\w|print\(|[\w.]+ = \S"
     r"|(?:for|with|while|if|try)\b[^\n]*:[ \t]*$)",
@@ -45,7 +48,7 @@ _READS_AS_SHELL = re.compile(
 
 def check(scope: Scope) -> Iterator[Finding]:
     for _, fence in scope.iterate_fences():
-        if fence.language not in _JUDGED:
+        if fence.language not in _JUDGED or _SHOWS_OUTPUT.search(fence.info):
             continue
         fault = find_fault(fence.language, fence.code)
         other = _find_other_language(fence) if fault is not None else ""

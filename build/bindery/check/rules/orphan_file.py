@@ -1,30 +1,41 @@
 """orphan-file: a file in the folder of the book that nothing points to.
 
 An image has to be shown. Any other file is in use where a chapter links it or names it, in a
-command say, where a folder is linked that holds it, or where a file beside it names it.
+command say, where a folder is linked that holds it, or where a file beside it names it. Those of
+one folder are one finding. What book tools and package managers read needs no link.
 """
 
 from __future__ import annotations
 
 import contextlib
 import posixpath
+import re
 from collections.abc import Iterator
 
 from bindery.book.load import is_left_out
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Outside, Severity, Span, ToFile, WrongCase
+from bindery.core.report import count_more
 from bindery.core.repository import RECORDS_FOLDER
 
 RULE = Rule("orphan-file", Severity.WARNING, "nothing in the book points to a file of its folder")
 
+_OR = "remove it, or add it to 'not_chapters' in chapters.yaml"
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif")
 _READ_AT_MOST = 200_000
+_READ_BY_TOOLS = re.compile(
+    r"(?:book\.(?:toml|json)|mkdocs\.ya?ml|conf\.py|myst\.ya?ml|_\w+\.ya?ml|antora\.yml"
+    r"|(?:docusaurus\.config|sidebars|babel\.config)\.[jt]s|tsconfig\.json|package(?:-lock)?\.json"
+    r"|yarn\.lock|pnpm-lock\.yaml|Makefile|make\.bat|Gemfile(?:\.lock)?|requirements\.txt"
+    r"|environment\.ya?ml|pyproject\.toml|Cargo\.(?:toml|lock)|\w+\.bib|CNAME|robots\.txt)"
+)
 
 
 def check(scope: Scope) -> Iterator[Finding]:
     used, folders = _find_targets(scope)
     known = (*_list_fed_folders(scope), *folders)
     beside: dict[str, list[tuple[str, bytes]]] = {}
+    forgotten: dict[str, list[str]] = {}
     homes = {posixpath.dirname(chapter.path) for chapter in scope.book.chapters} - {""}
     for path in scope.tree.walk_files(scope.config.folder):
         if path in used or path.endswith(".md") or is_left_out(path, scope.config):
@@ -35,16 +46,16 @@ def check(scope: Scope) -> Iterator[Finding]:
             # A cover may lie there in several formats, for shelves that show only some of them.
             if posixpath.splitext(path)[0] == posixpath.splitext(scope.config.cover)[0]:
                 continue
-            message, hint = f"no chapter shows '{path}'", "show it"
-        elif _is_at_home(path, homes) and not _is_named(path, scope, beside):
-            message, hint = f"no chapter links or names '{path}'", "link it"
-        else:
+            yield RULE.find(Span.whole(path), f"no chapter shows '{path}'", f"show it, {_OR}")
+        elif _READ_BY_TOOLS.fullmatch(posixpath.basename(path)):
             continue
-        yield RULE.find(
-            Span.whole(path),
-            message,
-            f"{hint}, remove it, or add it to 'not_chapters' in chapters.yaml",
-        )
+        elif _is_at_home(path, homes) and not _is_named(path, scope, beside):
+            forgotten.setdefault(posixpath.dirname(path), []).append(path)
+    for paths in forgotten.values():
+        message = f"no chapter links or names '{paths[0]}'"
+        if others := [f"'{posixpath.basename(path)}'" for path in paths[1:4]]:
+            message += f" and, beside it, {', '.join(others)}{count_more(paths[3:])}"
+        yield RULE.find(Span.whole(paths[0]), message, f"link it, {_OR}")
 
 
 def _find_targets(scope: Scope) -> tuple[set[str], set[str]]:

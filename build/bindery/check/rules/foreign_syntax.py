@@ -1,0 +1,145 @@
+"""foreign-syntax: syntax of another book tool, which readers see as text.
+
+Each kind is reported once per chapter, where it is first used. Code and comments may show it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Finding, Severity, Span
+from bindery.core.report import count_more
+from bindery.markdown.prose import HIDDEN
+
+RULE = Rule("foreign-syntax", Severity.WARNING, "syntax of another book tool is shown as text")
+
+
+class _Kind(NamedTuple):
+    marks: str
+    """Of these, apart by blanks, one is in every text that the pattern matches."""
+    pattern: str
+    what: str
+    instead: str
+
+
+_ALERT = "write an alert: '> [!NOTE]', and '> ' before each line of its text"
+_ID = r"#[A-Za-z]"
+_CLASS = r"\.[A-Za-z][\w-]*(?=[\s}])"
+_KEY = r"(?:width|height|target|style|class|align|rel|loading|lang|scale|(?:fig|tbl|data)-[\w-]+)="
+
+_LATEX = _Kind(
+    "[",
+    r"^\\?\[(?:$|(?=[^\n]*[\\^_=])[^\n]*\]$)",
+    "a formula of LaTeX",
+    "write it between '$$', and 'maths: true' in chapters.yaml",
+)
+"""Its brackets are typed behind a backslash, which readers do not see."""
+
+_IN_PROSE = (
+    _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}",
+          "a command of mdBook", "put here what it includes, or link the file"),
+    _Kind("{{< {{%", r"\{\{[<%][^{}\n]*\}\}",
+          "a shortcode of Quarto or Hugo", "put here what it stands for, or link it"),
+    _Kind(":::", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
+          "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT),
+    _Kind(HIDDEN, rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
+          "a role of Sphinx or MyST", "write a link, '[text](path.md#anchor)', or the code alone"),
+    _Kind("!!! ???", r'^(?:!!!|\?\?\?\+?) [a-z][\w-]*(?: inline)?(?: end)?(?: "[^"\n]*")?[ \t]*$',
+          "an admonition of MkDocs", _ALERT + "; one that folds is '<details><summary>'"),
+    _Kind('"', r'^===[!+]? "[^"\n]*"',
+          "a tab of MkDocs", "write a heading, or '<details><summary>', per tab"),
+    _Kind("{ )=", rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}|^\([\w:.-]+\)=$",
+          "an anchor of Pandoc, Quarto, MkDocs, mdBook or MyST",
+          "leave it out, and link the anchor that GitHub makes of the heading,"
+          " or write '<a id=\"NAME\"></a>' above"),
+    _Kind("{", rf"(?<!\{{)\{{:?[ \t]*(?:toc(?=\}})|{_CLASS}|(?:[\w-]+[ \t]+)?{_KEY})[^{{}}\n]*\}}",
+          "a list of attributes for Pandoc, Quarto, MkDocs or Jekyll",
+          'leave it out; the size of an image is in \'<img src="PATH" alt="TEXT" width="400">\''),
+    _Kind("@", r"\[(?:\w+ )*-?@\w[^\[\]\n]*\]|(?<![\w@/])@(?:fig|tbl|sec|eq|lst)-[\w-]+",
+          "a citation or reference of Pandoc or Quarto",
+          "link the source or the place, or write a footnote: '[^1]'"),
+    _Kind("TOC toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
+          "a table of contents of MkDocs or GitLab",
+          "leave it out: GitHub and the outputs list the headings by themselves"),
+    _Kind(":", r"^:[ \t]+\S+",
+          "a definition of Pandoc, MkDocs or Jekyll",
+          "write a list, '- **term**: text', or '<dl>'"),
+    _LATEX,
+    _Kind("{% {{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
+          "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
+          "put here what it stands for"),
+    _Kind("import < {/*", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z]\w*(?=\s|$)|\{/\*",
+          "MDX, for Docusaurus or Hugging Face",
+          "write in Markdown what it shows; a remark goes between '<!--' and '-->'"),
+    _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
+          "the name of an emoji or icon, which the outputs do not draw",
+          "put the character itself here, or leave it out"),
+)  # fmt: skip
+"""In this order: what one has matched is no longer there for the next."""
+
+_DOLLARS = _Kind(
+    "$$",
+    r"\$\$(?=\n|[^$]*[\\^_={])[^$]+\$\$",
+    "a formula, which only GitHub draws",
+    "write 'maths: true' in chapters.yaml",
+)
+_ON_FENCES = (
+    _DOLLARS._replace(marks="math", pattern="^math$"),
+    _Kind(
+        "{",
+        r"^\{[A-Za-z][\w:-]*\}?",
+        "a directive of MyST or a code cell of Quarto",
+        _ALERT + "; code is labelled '```python'",
+    ),
+    _Kind(
+        "mermaid",
+        r"^mermaid\b",
+        "a diagram, which only GitHub draws",
+        "show an image of it, and keep the source beside it",
+    ),
+)
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    used: dict[tuple[str, str], list[tuple[Span, str, str]]] = {}
+    for kind, span, words in chain(_find_in_prose(scope), _find_on_fences(scope)):
+        if not scope.is_generated(span.path, span.line):
+            used.setdefault((span.path, kind.what), []).append((span, words, kind.instead))
+    for (_, what), places in used.items():
+        span, words, instead = min(places)
+        message = f"'{words}' is {what}; it is shown as text{count_more(places)}"
+        yield RULE.find(span, message, instead)
+
+
+def _find_in_prose(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
+    kinds = _IN_PROSE if scope.config.maths else (*_IN_PROSE, _DOLLARS)
+    for chapter, passage in scope.iterate_passages():
+        for kind, start, end in _find_kinds(kinds, passage.prose):
+            span = passage.place(start, end)
+            line, at = chapter.lines[span.line - 1], span.col - 1
+            is_escaped = line[:at].endswith("\\")
+            if is_escaped is not (kind is _LATEX):
+                continue
+            if is_escaped:
+                span, at = replace(span, col=at, width=span.width + 1), at - 1
+            yield kind, span, line[at : at + span.width]
+
+
+def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
+    for _, fence in scope.iterate_fences():
+        for kind, _, end in _find_kinds(_ON_FENCES, fence.info):
+            yield kind, fence.opening, f"```{fence.info[:end]}"
+
+
+def _find_kinds(kinds: Sequence[_Kind], text: str) -> Iterator[tuple[_Kind, int, int]]:
+    for kind in kinds:
+        if any(mark in text for mark in kind.marks.split()):
+            matches = list(re.finditer(kind.pattern, text, re.M))
+            yield from ((kind, *match.span()) for match in matches)
+            if matches:
+                text = re.sub(kind.pattern, lambda match: " " * len(match[0]), text, flags=re.M)
