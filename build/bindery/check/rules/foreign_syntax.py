@@ -134,6 +134,9 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
     for _, fence in scope.iterate_fences():
         for kind, _, end in _find_kinds(_ON_FENCES, fence.info):
             yield kind, fence.opening, f"```{fence.info[:end]}"
+        include = fence.code.strip()
+        if re.fullmatch(_IN_PROSE[0].pattern, include):  # a block of nothing else
+            yield _IN_PROSE[0], fence.place(0, 0, len(include)), include
 
 
 def _find_kinds(kinds: Sequence[_Kind], text: str) -> Iterator[tuple[_Kind, int, int]]:
