@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from lxml import etree
@@ -72,10 +73,7 @@ def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: b
     }
     if not by_name or is_glossary:
         return False
-    longest_first = sorted(by_name, key=len, reverse=True)
-    pattern = re.compile(
-        rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])", re.IGNORECASE
-    )
+    pattern = _find_any(frozenset(by_name))
     own = set(_find_blocks(root, is_glossary=False))
     used: set[str] = set()
     is_used = False
@@ -85,6 +83,16 @@ def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: b
         if element not in own and _is_prose(element):
             is_used |= _mark_element(element, pattern, by_name, used)
     return is_used
+
+
+@lru_cache(maxsize=64)
+def _find_any(names: frozenset[str]) -> re.Pattern[str]:
+    """What finds the longest of these names, by its first letter: each alternative takes time."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: (-len(name), name)):
+        groups.setdefault(name[0].lower(), []).append(re.escape(name[1:]))
+    any_of = "|".join(f"{re.escape(a)}(?:{'|'.join(rest)})" for a, rest in groups.items())
+    return re.compile(rf"(?<![\w-])(?:{any_of})(?![\w-])", re.IGNORECASE)
 
 
 # --- reading a glossary ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 
@@ -115,6 +116,9 @@ def gather_site(inspection: Inspection, edition: Edition, out: Path, progress: P
     dialect = SiteDialect(config, edition, places, read_sizes(inspection.tree, paths))
     exhibits = list_exhibits(inspection)
     folder = tools.find_tools_folder(config, inspection.tree)
+    with ThreadPoolExecutor(1) as pool:  # git takes its time, which tools can be read in
+        editions = pool.submit(changes.gather_editions, inspection, places)
+        shelf_tools = tuple(tools.describe_tools(inspection, folder))
     return Site(
         inspection,
         edition,
@@ -122,10 +126,10 @@ def gather_site(inspection: Inspection, edition: Edition, out: Path, progress: P
         Texts(inspection, dialect, exhibits, progress),
         number_chapters(inspection),
         exhibits,
-        tuple(tools.describe_tools(inspection, folder)),
+        shelf_tools,
         folder,
         tuple(front.find_downloads(out.parent, config, edition)),
-        changes.gather_editions(inspection, places),
+        editions.result(),
         find_appendix(inspection),
     )
 
