@@ -342,7 +342,7 @@ rows:
   - {name: b, seconds: 2.5}
 """,
     "views/times.sql": """\
--- title: Times
+-- title: How long each run took
 -- column name: Name
 -- column seconds: Time [s] .1
 -- plot: bar
