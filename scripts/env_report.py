@@ -7,12 +7,10 @@ r"""Which machine and which software made these numbers?
 
 Every record of the book has what this prints. CPU, memory and NUMA nodes come from /proc and /sys
 (Linux), NVIDIA GPUs from nvidia-smi, AMD GPUs from amd-smi (which does not list clocks), other
-accelerators from torch. CUDA and ROCm are those that the installed torch was built with, read from
-its version file without importing it.
+accelerators from torch. CUDA and ROCm are those that the installed torch was built with.
 
-Units are bytes, hertz, watts, degrees Celsius. A fact that could not be read is null. Clocks,
-temperatures and throttle reasons are those of this moment. Host name, user, serial numbers, UUIDs,
-addresses and job names are left out; `--with-hostname` adds the host name.
+Units are bytes, hertz, watts, degrees Celsius. A fact that could not be read is null. Host name,
+user, serial numbers, UUIDs, addresses and job names are left out; `--with-hostname` adds the first.
 
 ## How to run
 

@@ -18,7 +18,7 @@ Example: `n[09-10],x` with `4(x2),2` is n09 4, n10 4, x 2.
 ## How to run
 
     python hostfile.py --nodelist 'gpu[08-11]' --slots 8           # print a table
-    # in a batch script, before the launcher; it needs no srun
+    # in a batch script, before the launcher
     python hostfile.py --output hostfile && deepspeed --hostfile hostfile train.py
     # 16 hosts without gpu10, for a job with a spare node
     python hostfile.py --output - | grep -v gpu10 | head -n 16 > hostfile

@@ -6,12 +6,11 @@
 r"""Is the dataset complete on this node's own disk or memory, and if not, can it be copied there?
 
 Unpacks a tar of a dataset to node-local storage, once per node however many ranks ask at the same
-time. What it puts there is complete, or it is not there at all.
+time.
 
 ## How it works
 
-- Once per node: the first process locks the target folder, the others wait and then find the
-  dataset. The kernel releases the lock when its process ends.
+- Once per node: the first process locks the target folder, the others wait and find the dataset.
 - Complete: everything is written under a hidden name beside the target and renamed at the end.
 - Verified: the SHA-256 of the archive is computed while it is read, and compared with SOURCE.sha256
   (made by sha256sum) if there is one. Truncated archives are refused without one, too.

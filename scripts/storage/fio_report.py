@@ -19,7 +19,7 @@ because the sum of their rates is the rate of nothing.
 ## How to run
 
     python fio_report.py run.json
-    python fio_report.py nvme.json shared.json --json both.json
+    python fio_report.py nvme.json shared.json
     python fio_report.py run.json --each-job    # a row per job, even if they ran together
     fio --output-format=json+ job.fio | python fio_report.py -
 
