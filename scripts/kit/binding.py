@@ -54,8 +54,7 @@ class Binding(NamedTuple):
 
 
 def find_gpus(root: Path = Path("/")) -> list[Gpu]:
-    """The NVIDIA or AMD GPUs that this process may use, in the order in which CUDA or ROCm numbers
-    them."""
+    """The NVIDIA or AMD GPUs that this process may use, numbered as CUDA or ROCm does."""
     return _read_nvidia_driver(root) or _read_kfd(root)
 
 

@@ -13,8 +13,6 @@ scontrol, which containers and Kubernetes pods lack.
 - Slots: `--slots`, or the GPUs per node that the job asked for (SLURM_GPUS_PER_NODE, or those of
   this node), or else its tasks (SLURM_TASKS_PER_NODE).
 
-Example: `n[09-10],x` with `4(x2),2` is n09 4, n10 4, x 2.
-
 ## How to run
 
     python hostfile.py --nodelist 'gpu[08-11]' --slots 8           # print a table

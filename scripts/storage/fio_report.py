@@ -100,11 +100,8 @@ def read_result(
 
 
 def describe_job(options: Mapping[str, Any], count: int) -> Row:
-    """What fio was asked to do, from the options in its JSON.
-
-    fio does not write whether it has added jobs itself (`--group_reporting`), but a single job
-    with `numjobs` above 1 is such a sum.
-    """
+    """What fio was asked to do. A single job with `numjobs` above 1 is one that fio has added up
+    itself (`--group_reporting`)."""
     direct = str(options.get("direct", "0")) != "0"
     text = str(options.get("bs", options.get("blocksize", "4k")))
     block = re.match(r"(\d+)([kmgt]?)", text, re.I)
