@@ -20,8 +20,6 @@ from kit.cli import UsageError
 from kit.files import read_text
 from kit.topology import Cpus, Topology, find_numa_node
 
-AMD_VENDOR_ID = 0x1002
-
 
 class Gpu(NamedTuple):
     """A GPU, or a partition of one, the NUMA node it is attached to, and what says so."""
@@ -78,7 +76,7 @@ def _read_kfd(root: Path) -> list[Gpu]:
     for folder in sorted(nodes.glob("[0-9]*"), key=lambda path: int(path.name)):
         text = read_text(folder / "properties")  # empty for a GPU that a cgroup hides
         values = {k: int(v) for k, v in re.findall(r"^(\w+) (\d+)$", text, re.MULTILINE)}
-        if not values.get("simd_count") or values.get("vendor_id") != AMD_VENDOR_ID:
+        if not values.get("simd_count"):  # a CPU
             continue
         place = values.get("location_id", 0)
         address = f"{values.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.0"

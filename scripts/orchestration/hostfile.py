@@ -18,8 +18,7 @@ scontrol, which containers and Kubernetes pods lack.
     python hostfile.py --nodelist 'gpu[08-11]' --slots 8           # print a table
     # in a batch script, before the launcher
     python hostfile.py --output hostfile && deepspeed --hostfile hostfile train.py
-    # 16 hosts without gpu10, for a job with a spare node
-    python hostfile.py --output - | grep -v gpu10 | head -n 16 > hostfile
+    python hostfile.py --output - | grep -v gpu10 > hostfile    # without gpu10
     # pdsh
     python hostfile.py --form plain --output hosts; WCOLL=hosts pdsh hostname
 

@@ -33,8 +33,7 @@ The rate is archive bytes / seconds.
 
 ## A good answer
 
-`staged`, `waited for` or `was there` on each node. If the rate is far below what the file system
-gives to one node, all nodes together are at its limit.
+`staged`, `waited for` or `was there` on each node.
 
 Exit status: 0 it is there (`--remove`: it is gone); 1 it does not fit, the archive is damaged or
 refused, or something else has its name; 130 a signal; 2 wrong use.

@@ -139,8 +139,22 @@ def show(options: Namespace) -> int:
         ranks = len(options.node_map or choose_visible(find_gpus(), os.environ)) or 2
     bindings, notes = plan(ranks, options.node_map)
     for binding in bindings:
-        verified = verify_binding(binding) if options.verify else None
-        report.rows.append(make_row(binding, verified))
+        gpu = binding.gpu
+        row: Row = {
+            "local_rank": binding.local_rank,
+            "device": gpu and gpu.number,
+            "pci_address": (gpu and gpu.address) or None,
+            "numa_node": binding.nodes[0] if len(binding.nodes) == 1 else None,
+            "cpus": format_cpus(binding.cpus),
+            "cpu_count": len(binding.cpus),
+            "core_count": binding.cores,
+            "ranks_sharing": binding.sharing,
+            "omp_threads": binding.omp_threads,
+            "source": binding.source,
+            "verdict": binding.verdict,
+            "verified": verify_binding(binding) if options.verify else None,
+        }
+        report.rows.append(row)
     headings = [name.replace("_", " ") for name in SHOWN]
     print(format_table(headings, [[row[name] for name in SHOWN] for row in report.rows]))
     for note in notes:
@@ -151,25 +165,6 @@ def show(options: Namespace) -> int:
     report.complete = True
     report.save()
     return int(bool(wrong) or any(b.verdict == "not allowed" for b in bindings))
-
-
-def make_row(binding: Binding, verified: bool | None) -> Row:
-    """A binding as a row of results."""
-    gpu = binding.gpu
-    return {
-        "local_rank": binding.local_rank,
-        "device": gpu and gpu.number,
-        "pci_address": (gpu and gpu.address) or None,
-        "numa_node": binding.nodes[0] if len(binding.nodes) == 1 else None,
-        "cpus": format_cpus(binding.cpus),
-        "cpu_count": len(binding.cpus),
-        "core_count": binding.cores,
-        "ranks_sharing": binding.sharing,
-        "omp_threads": binding.omp_threads,
-        "source": binding.source,
-        "verdict": binding.verdict,
-        "verified": verified,
-    }
 
 
 def node_map(text: str) -> tuple[int, ...]:
