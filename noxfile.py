@@ -124,7 +124,7 @@ def tests_nightly(session: nox.Session) -> None:
 def tests_toolchain(session: nox.Session) -> None:
     """Run the quick tests that need no torch: any Python from 3.11, and less to install."""
     ensure_native_libraries(session)
-    session.install("-e", ".[maths,plots,watch]", *group("tests", "outputs"))
+    session.install("-e", ".[maths,plots]", *group("tests", "outputs"))
     run_tests(session, "-m", "not nightly and not torch", *session.posargs)
 
 
@@ -165,7 +165,7 @@ def spell(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Prove the types of the toolchain with mypy in strict mode."""
-    session.install("-e", ".[maths,plots,watch]", *group("types"))
+    session.install("-e", ".[maths,plots]", *group("types"))
     session.run("mypy", *session.posargs)
 
 
@@ -301,7 +301,7 @@ def install_for_tests(session: nox.Session) -> None:
     ensure_native_libraries(session)
     session.install(TORCH)
     # Not editable: the tests meet the package as a user gets it, styles and fonts included.
-    session.install(".[maths,plots,watch]", *group("tests", "outputs", "real"))
+    session.install(".[maths,plots]", *group("tests", "outputs", "real"))
 
 
 def install_debian_programs(session: nox.Session) -> None:

@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -73,13 +74,24 @@ def read_file_at(root: Path, rev: str, path: str) -> str:
 def find_last_changes(root: Path) -> Mapping[str, str]:
     """The day, as in 2026-11-20, on which each file below `root` was last changed by a commit, by
     path. Empty where git does not know: no repository, no git, or a clone without its history."""
-    log = ("log", "--format=%x00%cs", "--name-only", "--relative", "--no-renames", "--", ".")
     try:
-        if ask_git(root, "rev-parse", "--is-shallow-repository").strip() != "false":
-            return {}
-        text = ask_git(root, "-c", "core.quotePath=false", *log)
+        return _read_days(root, read_refs(root))
     except ConfigError:
         return {}
+
+
+def read_refs(root: Path) -> str:
+    """All branches and tags and where they are: what has been read of a history is true as long as
+    this is the same. Raises ConfigError where git is not there."""
+    return ask_git(root, "show-ref", "--head")
+
+
+@lru_cache(maxsize=2)
+def _read_days(root: Path, _refs: str) -> Mapping[str, str]:
+    log = ("log", "--format=%x00%cs", "--name-only", "--relative", "--no-renames", "--", ".")
+    if ask_git(root, "rev-parse", "--is-shallow-repository").strip() != "false":
+        return {}
+    text = ask_git(root, "-c", "core.quotePath=false", *log)
     days: dict[str, str] = {}
     for entry in text.split("\0")[1:]:
         day, *paths = entry.split("\n")

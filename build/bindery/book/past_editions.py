@@ -10,10 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
-from bindery.book.git_history import Commit, Hunk, read_changes, read_history
+from bindery.book.git_history import Commit, Hunk, read_changes, read_history, read_refs
 from bindery.core.config import Config
 from bindery.core.model import ConfigError
 from bindery.core.repository import RECORDS_FOLDER
@@ -22,6 +23,7 @@ MOST_COMMITS = 1000
 """Commits that are told, the newest first."""
 _HEADING = re.compile(r"^## +\[?v?(?P<name>[^\]\s]+)\]?.*$", re.MULTILINE)
 _UNRELEASED = "unreleased"
+_Pairs = tuple[tuple[str, str], ...]
 _WORD = re.compile(r"(?<!\S)\S*?[^\W_]\S*")
 
 
@@ -92,12 +94,24 @@ class Editions:
 def find_editions(config: Config, titles: Mapping[str, str], log: str) -> Editions | None:
     """The editions of a book, whose chapters have these titles by path; `log` is its change log.
     None where git knows nothing of it."""
-    history = read_history(config.root)
+    former = tuple((move.old, move.new) for move in config.moved)
+    try:
+        refs = read_refs(config.root)
+    except ConfigError:
+        return None
+    return _read_editions(config.root, refs, config.data, tuple(titles.items()), former, log)
+
+
+@lru_cache(maxsize=2)  # while a book is watched, its history stays as it is
+def _read_editions(
+    root: Path, refs: str, data: str, chapters: _Pairs, moved: _Pairs, log: str
+) -> Editions | None:
+    history = read_history(root)
     if history is None:
         return None
-    former = {move.old: move.new for move in config.moved}
+    titles, former = dict(chapters), dict(moved)
     try:
-        patches = read_changes(config.root, (*titles, *former, config.data, RECORDS_FOLDER))
+        patches = read_changes(root, (*titles, *former, data, RECORDS_FOLDER))
     except ConfigError:
         return None
     commits = history.commits[:MOST_COMMITS]

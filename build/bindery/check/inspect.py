@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bindery.book.glossary import is_glossary
@@ -32,6 +33,8 @@ class Inspection:
     quotations: Mapping[str, Quotations]
     """What each chapter quotes, by its path."""
     findings: tuple[Finding, ...]
+    evidence_key: object = None
+    """What the evidence was gathered from; that of another inspection is the same if this is."""
 
     @property
     def book(self) -> Book:
@@ -54,6 +57,14 @@ def inspect_book(
     where there is no such revision. Where `only` names chapters and nothing else, the book is
     these: the findings in them are the same, others are not all there, and it is quicker.
     """
+    return find_faults(read_book(root, only=only), since=since)
+
+
+def read_book(
+    root: Path, *, only: Collection[str] = (), before: Inspection | None = None
+) -> Inspection:
+    """The same, of findings only what reading comes upon: no rule has been asked. The evidence is
+    that of an inspection `before` where none of its files has changed since."""
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
     loaded = load_book(config, only if is_part else None)
@@ -63,7 +74,11 @@ def inspect_book(
     chapters = loaded.book.chapters
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]
-    evidence = _gather_evidence(loaded.tree, config, quoted)
+    key = _read_stamps(loaded.tree, config), tuple(quoted), read_today()
+    if before is not None and before.evidence_key == key:
+        evidence = before.evidence
+    else:
+        evidence = _gather_evidence(loaded.tree, config, quoted)
     found = (
         *loaded.findings,
         *evidence.findings,
@@ -75,10 +90,34 @@ def inspect_book(
         ),
         *compare_figures(loaded.tree, config.figures, evidence, quotations),
     )
-    former = _read_former(config, loaded.book, since) if since is not None else None
-    scope = Scope(config, loaded.tree, resolved, evidence, quotations, found, former)
-    findings = sort_findings(check_book(scope))
-    return Inspection(config, loaded.tree, resolved, evidence, quotations, tuple(findings))
+    return Inspection(config, loaded.tree, resolved, evidence, quotations, found, key)
+
+
+def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:
+    """A book that was read, with the findings of all rules."""
+    former = _read_former(read.config, read.book, since) if since is not None else None
+    scope = Scope(
+        read.config,
+        read.tree,
+        read.resolved,
+        read.evidence,
+        read.quotations,
+        read.findings,
+        former,
+    )
+    return replace(read, findings=tuple(sort_findings(check_book(scope))))
+
+
+def _read_stamps(tree: Tree, config: Config) -> tuple[tuple[str, int, int], ...]:
+    """Path, time and size of every file that the evidence of a book is made from."""
+    folders = (config.views, config.data, RECORDS_FOLDER)
+    paths = (path for folder in folders if folder for path in tree.walk_files(folder))
+    stamps = []
+    for path in (config.file, *(tool.path for tool in config.tools), *paths):
+        with suppress(OSError):
+            status = (tree.root / path).stat()
+            stamps.append((path, status.st_mtime_ns, status.st_size))
+    return tuple(stamps)
 
 
 def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str]) -> Evidence:

@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from watchfiles import watch
+
 from bindery.check.finding_identity import Identity
-from bindery.core.model import Finding, refuse
+from bindery.core.model import Finding
 from bindery.core.repository import Tree
 
 _LOOK_MILLISECONDS = 2000
 """How often files are looked at unasked: network file systems do not report changes."""
-_SETTLE_MILLISECONDS = 200
+_SETTLE_MILLISECONDS = 50
 """A save may be several changes, and is one."""
 
 Stamp = tuple[int, int, int]
@@ -48,15 +50,8 @@ def _leave_out(findings: Known, others: Known) -> tuple[Finding, ...]:
 def wait_for_changes(root: Path) -> Iterator[None]:
     """Yields at once, and again each time that files of the book have changed.
 
-    Hidden folders, environments and outputs are not looked at. Raises ConfigError where
-    watchfiles is not installed, and KeyboardInterrupt at Ctrl-C.
+    Hidden folders, environments and outputs are not looked at. Raises KeyboardInterrupt at Ctrl-C.
     """
-    try:
-        from watchfiles import watch
-    except ImportError:
-        message = "'--watch' needs the package watchfiles, which is not installed"
-        hint = "install it with `pip install 'bindery[watch]'`"
-        raise refuse("--watch", message, hint) from None
     stamps = _read_stamps(root)
     yield
     # A change says only that it is time to look: what has changed the stamps tell, also what

@@ -17,6 +17,7 @@ from bindery.core.model import Finding, refuse
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
+    from bindery.check.watch import Known
     from bindery.core.repository import Tree
 
 CLEAN, FINDINGS, WRONG_USE, BUG = 0, 1, 2, 70
@@ -121,6 +122,30 @@ def read_amount(option: str, text: str, parse: Callable[..., float], *default: s
         return parse(text, *default)
     except ValueError as error:
         raise refuse(option, str(error)) from None
+
+
+def print_changes(
+    findings: Sequence[Finding], inspection: Inspection, summary: str, known: Known | None
+) -> Known:
+    """Print what is new and what has gone since the findings known so far; the first time all."""
+    from bindery.check.finding_identity import identify_finding
+    from bindery.check.watch import compare_findings
+    from bindery.core.report import format_head
+
+    tree = inspection.tree
+    found = {f: identify_finding(f, tree.read_line(f.span)) for f in findings}
+    new: Sequence[Finding] = findings
+    if known is not None:
+        difference = compare_findings(known, found)
+        new = difference.new
+        print()
+        for finding in difference.gone:
+            print(f"gone: {format_head(finding)}")
+        if difference.gone:
+            print()
+    print_findings(new, inspection, Format.TEXT, summary=summary)
+    sys.stdout.flush()
+    return found
 
 
 def print_findings(

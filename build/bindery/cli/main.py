@@ -22,6 +22,7 @@ from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
 
 VERBS = {
     "check": ("check", "check"),
+    "serve": ("serve", "serve"),
     "html": ("outputs", "html"),
     "pdf": ("outputs", "pdf"),
     "epub": ("outputs", "epub"),

@@ -490,9 +490,17 @@ class _Reader:
         return f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(allowed)}"
 
 
+def _read_nodes(text: str) -> Node | None:
+    try:
+        node: Node | None = YAML(typ="safe").compose(text)
+    except YAMLError:  # libyaml is quick, and ruamel says better what is wrong
+        node = YAML(typ="safe", pure=True).compose(text)
+    return node
+
+
 def _compose(text: str) -> Node | None:
     try:
-        node: Node | None = YAML(typ="safe", pure=True).compose(text)
+        node = _read_nodes(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)

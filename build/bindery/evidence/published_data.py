@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from bindery.core.model import Finding, Span
 from bindery.core.repository import Tree
@@ -192,24 +194,56 @@ def _read_csv(tree: Tree, path: str) -> tuple[list[str], _Rows]:
 def _read_yaml(schema: _Schema) -> _Rows:
     """The rows in a schema."""
     for row in schema.rows or ():
-        line = row.lc.line + 1
-        if unknown := [str(name) for name in row if name not in schema.columns]:
+        if unknown := [name for name in row if name not in schema.columns]:
             message = f"the column '{unknown[0]}' is not in the schema"
             hint = suggest(unknown[0], schema.columns)
-            raise _BadDataError(_report(Span(schema.path, line), message, hint))
-        yield line, [_to_text(row.get(name)) for name in schema.columns]
+            raise _BadDataError(_report(Span(schema.path, row.line), message, hint))
+        yield row.line, [_to_text(row.get(name)) for name in schema.columns]
+
+
+class _Lines(dict[str, Any]):
+    """A mapping of YAML, its own line and those of its keys."""
+
+    line: int
+    lines: Mapping[str, int]
+
+
+def _read_node(node: Node | None) -> Any:
+    """What a node of YAML holds, scalars as they are typed. Raises YAMLError for a repeated key."""
+    if isinstance(node, MappingNode):
+        keys = [str(key.value) for key, _ in node.value]
+        if len(set(keys)) < len(keys):
+            raise YAMLError("a key is there twice")
+        found = _Lines(zip(keys, (_read_node(value) for _, value in node.value), strict=True))
+        found.line = node.start_mark.line + 1
+        found.lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
+        return found
+    if isinstance(node, SequenceNode):
+        return [_read_node(one) for one in node.value]
+    if node is None or str(node.tag).endswith(":null"):
+        return None
+    if str(node.tag).endswith(":bool"):
+        return "yes" if node.value.lower() == "true" else "no"
+    return node.value.strip()
+
+
+def _to_text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+@lru_cache(maxsize=4096)
+def _read_yaml_text(text: str) -> Any:
+    return _read_node(YAML(typ="safe").compose(text))  # by libyaml where it is there
 
 
 def _read_schema(tree: Tree, path: str) -> _Schema:
     try:
-        text = tree.read_bytes(path).decode("utf-8")
-        # The round-trip loader keeps the lines of mappings, and reads numbers as they are typed.
-        data = YAML(typ="rt", pure=True).load(text)
+        data = _read_yaml_text(tree.read_bytes(path).decode("utf-8"))
     except (YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
         raise _BadDataError(_report(Span(path, line), "this schema is not YAML")) from None
-    if not isinstance(data, Mapping) or not isinstance(data.get("columns"), Mapping):
+    if not isinstance(data, _Lines) or not isinstance(data.get("columns"), _Lines):
         raise _BadDataError(_report(Span(path, 1), "the schema has no 'columns'"))
     _check_keys(path, data, "the schema", _SCHEMA_KEYS)
     columns = {}
@@ -220,16 +254,16 @@ def _read_schema(tree: Tree, path: str) -> _Schema:
             if kind:
                 message = f"the column '{key}' has the type '{kind}', which is not known"
             hint = suggest(str(kind), _TYPES, f"one of: {', '.join(_TYPES)}")
-            raise _BadDataError(_report(Span(path, _line_of(data["columns"], key)), message, hint))
+            raise _BadDataError(_report(Span(path, data["columns"].lines[key]), message, hint))
         _check_keys(path, column, f"the column '{key}'", _COLUMN_KEYS)
         unit, description = (_to_text(column.get(name)) for name in ("unit", "description"))
-        columns[str(key)] = DataColumn(str(key), kind, unit, description)
+        columns[key] = DataColumn(key, kind, unit, description)
     rows = data.get("rows")
     if rows is not None and not (
         isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows)
     ):
         message = "'rows' should be a list of mappings from columns to cells"
-        raise _BadDataError(_report(Span(path, _line_of(data, "rows")), message))
+        raise _BadDataError(_report(Span(path, data.lines["rows"]), message))
     citation = {key: _to_text(data[key]) for key in CITED if data.get(key) is not None}
     return _Schema(path, _to_text(data.get("title")), columns, citation, rows)
 
@@ -238,22 +272,8 @@ def _check_keys(path: str, mapping: Any, what: str, keys: Sequence[str]) -> None
     for key in mapping:
         if key not in keys:
             hint = suggest(str(key), keys, f"keys: {', '.join(keys)}")
-            span = Span(path, _line_of(mapping, key))
+            span = Span(path, mapping.lines[key])
             raise _BadDataError(_report(span, f"{what} has no '{key}'", hint))
-
-
-def _line_of(mapping: Any, key: str) -> int:
-    """The line of a key of a mapping."""
-    return int(mapping.lc.key(key)[0]) + 1
-
-
-def _to_text(value: Any) -> str:
-    """A YAML scalar as you would type it in CSV."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value).strip()
 
 
 def _check_header(path: str, header: Sequence[str], schema: _Schema) -> Iterator[Finding]:

@@ -102,4 +102,6 @@ def _join_row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) 
 
 
 def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

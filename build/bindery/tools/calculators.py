@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,8 @@ class Calculator:
     """JavaScript that sets `window.calculator`; it needs `python.js`."""
 
 
-def read_calculators(source: str) -> list[Calculator]:
+@lru_cache(maxsize=64)
+def read_calculators(source: str) -> tuple[Calculator, ...]:
     """The calculators of a tool. Raises TranslationError where it has none, or where one of them
     has something that cannot be read or translated."""
     try:
@@ -99,7 +100,7 @@ def read_calculators(source: str) -> list[Calculator]:
         raise TranslationError(
             f"{_CONSTANT} has to be a tuple of calculators", constants[_CONSTANT].lineno
         )
-    return [_make_calculator(module, source, one) for one in declared]
+    return tuple(_make_calculator(module, source, one) for one in declared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def test_a_broken_file_is_told_with_its_line(
 
 
 @pytest.mark.parametrize(
-    "others", [("README.md",), ("--baseline", "other.jsonl"), ("--since", "HEAD"), ("--watch",)]
+    "others", [("README.md",), ("--baseline", "other.jsonl"), ("--since", "HEAD")]
 )
 def test_only_the_whole_book_is_written_down(
     run_bindery: Runner, book: Path, others: tuple[str, ...]

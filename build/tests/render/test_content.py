@@ -36,6 +36,7 @@ class PlainDialect:
     is_narrow: bool = False
     scrolls: bool = False
     draws_maths: bool = False
+    marks_lines: bool = False
     offers_sources: bool = False
 
     def write_id(self, chapter: Chapter, slug: str) -> str:

@@ -232,7 +232,7 @@ def test_an_incomplete_site_is_not_put_in_place(
 ) -> None:
     """A build whose proof fails leaves the former site as it was."""
     before = hash_folder(small_site.folder)
-    monkeypatch.setattr("bindery.render.site.chapters.render_chapter", lambda *_: "<p>cut</p>")
+    monkeypatch.setattr("bindery.render.site.texts.render_chapter", lambda *_: "<p>cut</p>")
     with pytest.raises(BookError):
         make_site(small_site.inspection.config.root)
     assert hash_folder(small_site.folder) == before

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,17 +13,14 @@ import click
 from bindery.cli.console import (
     CLEAN,
     FINDINGS,
-    WRONG_USE,
     Format,
     format_option,
     print_findings,
-    print_troubles,
     root_option,
 )
-from bindery.core.model import BookError, Finding, Severity, refuse
+from bindery.core.model import Finding, Severity, refuse
 
 if TYPE_CHECKING:
-    from bindery.check.finding_identity import Identity
     from bindery.check.inspect import Inspection
 
 
@@ -53,11 +49,6 @@ if TYPE_CHECKING:
     "out of it what is gone. Then check as with --baseline.",
 )
 @click.option(
-    "--watch",
-    is_flag=True,
-    help="Check again whenever a file changes, and print what is new and gone.",
-)
-@click.option(
     "--explain",
     metavar="RULE",
     help="Say what a rule reports and how to excuse it, and check nothing.",
@@ -69,7 +60,6 @@ def check(
     since: str | None,
     baseline: Path | None,
     write_baseline: Path | None,
-    watch: bool,
     explain: str | None,
 ) -> None:
     """Report everything in the sources that is false: links, anchors, images, tables."""
@@ -78,12 +68,8 @@ def check(
         raise SystemExit(CLEAN)
     wanted = _Wanted(root, paths, since, baseline or write_baseline)
     if write_baseline is not None:
-        _refuse_parts(paths, since, baseline, watch)
+        _refuse_parts(paths, since, baseline)
         _rewrite_baseline(root, write_baseline)
-    if watch:
-        if output is not Format.TEXT:
-            raise refuse("--watch", f"'--watch' has no format '{output}'", "leave --format out")
-        raise SystemExit(_watch_book(wanted))
     checked = _check_once(wanted)
     print_findings(checked.findings, checked.inspection, output, accepted=checked.accepted)
     raise SystemExit(FINDINGS if checked.findings else CLEAN)
@@ -194,90 +180,15 @@ def _rewrite_baseline(root: Path, path: Path) -> None:
     print(f"{path}: {count_noun(number, 'finding')} accepted", file=sys.stderr)
 
 
-# --- again and again ---
-
-
-def _watch_book(wanted: _Wanted) -> int:
-    """Check at each change until Ctrl-C; the exit status is that of the last check."""
-    from bindery.check.watch import wait_for_changes
-
-    # A single check does without it and ends; this one would fill the memory.
-    gc.enable()
-    known: Mapping[Finding, Identity] | None = None
-    status = CLEAN
-    try:
-        for _ in wait_for_changes(wanted.root):
-            try:
-                checked = _check_once(wanted)
-            except (BookError, OSError) as error:
-                if known is None:
-                    raise
-                # Half written, perhaps: the next change tells.
-                status = WRONG_USE
-                _print_trouble(wanted.root, error)
-                continue
-            status = FINDINGS if checked.findings else CLEAN
-            known = _print_changes(checked, known)
-            sys.stdout.flush()
-    except KeyboardInterrupt:
-        pass
-    return status
-
-
-def _print_changes(
-    checked: _Checked, known: Mapping[Finding, Identity] | None
-) -> Mapping[Finding, Identity]:
-    """Print what is new and what has gone since the findings known so far; the first time all."""
-    from bindery.check.finding_identity import identify_finding
-    from bindery.check.watch import compare_findings
-    from bindery.core.report import format_head
-
-    tree = checked.inspection.tree
-    found = {f: identify_finding(f, tree.read_line(f.span)) for f in checked.findings}
-    new = checked.findings
-    if known is not None:
-        difference = compare_findings(known, found)
-        new = difference.new
-        print()
-        for finding in difference.gone:
-            print(f"gone: {format_head(finding)}")
-        if difference.gone:
-            print()
-    print_findings(new, checked.inspection, Format.TEXT, summary=_summarise(checked))
-    return found
-
-
-def _summarise(checked: _Checked) -> str:
-    from bindery.core.report import summarise
-
-    resolved = checked.inspection.resolved
-    links, chapters = len(resolved.links), len(resolved.book.chapters)
-    return summarise(checked.findings, links, chapters, checked.accepted)
-
-
-def _print_trouble(root: Path, error: BookError | OSError) -> None:
-    from bindery.core.repository import Tree
-
-    print(file=sys.stderr)
-    if isinstance(error, BookError):
-        print_troubles(error.findings, Tree(root))
-    else:
-        print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
-    print("not checked; waiting for the next change", file=sys.stderr, flush=True)
-
-
 # --- wrong use ---
 
 
-def _refuse_parts(
-    paths: Sequence[str], since: str | None, baseline: Path | None, watch: bool
-) -> None:
+def _refuse_parts(paths: Sequence[str], since: str | None, baseline: Path | None) -> None:
     """A file that was written from a part of the findings would lack the others."""
     given = {
         "paths": bool(paths),
         "--since": since is not None,
         "--baseline": baseline is not None,
-        "--watch": watch,
     }
     for other in (name for name, is_given in given.items() if is_given):
         message = f"'--write-baseline' is about the whole book as it is, and goes without {other}"

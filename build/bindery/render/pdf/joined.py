@@ -67,6 +67,7 @@ class JoinedDialect:
     scrolls: bool = False
     draws_maths: bool = False
     offers_sources: bool = False
+    marks_lines: bool = False
 
     def write_id(self, chapter: Chapter, slug: str) -> str:
         return join_id(self.prefixes[chapter.path], slug)

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
+from jinja2 import Environment
+
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
-from bindery.core.repository import MADE_BY_US, RECORDS_FOLDER, Tree
+from bindery.core.repository import MADE_BY_US, RECORDS_FOLDER
 from bindery.core.whole_files import make_folder
 from bindery.render.addresses import find_page
 from bindery.render.appendix import find_appendix
@@ -26,6 +28,7 @@ from bindery.render.site import tool_pages as shelf
 from bindery.render.site.dialect import SiteDialect, place_file
 from bindery.render.site.frame import MENU, describe_frame, write_menu
 from bindery.render.site.model import DOWNLOADS, FRONT, Page, Progress, Site
+from bindery.render.site.texts import Texts
 
 
 def find_clashes(config: Config) -> list[Finding]:
@@ -66,31 +69,46 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
     memory cannot be read.
     """
     refuse_foreign(out)
-    site = _gather_site(inspection, edition, out, progress)
+    site = gather_site(inspection, edition, out, progress)
     texts = _write_texts(site)
     with make_folder(out) as work:
         for name, text in texts.items():
             path = work / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        for asset in (resources.files("bindery.render.site") / "static").iterdir():
-            (work / asset.name).write_bytes(asset.read_bytes())
-        for download in site.downloads:
-            (work / DOWNLOADS).mkdir(exist_ok=True)
-            shutil.copyfile(download.path, work / DOWNLOADS / download.path.name)
-        _copy_files(inspection.tree, site.dialect.used_files, work, site.config.folder)
-        for tool in site.tools:
-            (work / tool.folder / tool.file).write_bytes(tool.text)
-            for run in tool.runs:
-                target = work / tool.folder / "records" / f"{run.file}.json"
-                target.parent.mkdir(exist_ok=True)
-                shutil.copyfile(inspection.tree.root / RECORDS_FOLDER / f"{run.name}.json", target)
+        for name, file in list_files(site).items():
+            path = work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(file, bytes):
+                path.write_bytes(file)
+            else:
+                shutil.copyfile(file, path)
         proof = prove_site(inspection.resolved, site.dialect, work, site.places)
         proof.raise_if_incomplete()
     return proof
 
 
-def _gather_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Site:
+def list_files(site: Site) -> dict[str, bytes | Path]:
+    """What a site holds beside its texts, by place: what is written, or the file that is copied.
+    Of the files that pages show, those of the pages that have been written."""
+    root = site.inspection.tree.root
+    files: dict[str, bytes | Path] = {
+        asset.name: asset.read_bytes()
+        for asset in (resources.files("bindery.render.site") / "static").iterdir()
+    }
+    files |= {f"{DOWNLOADS}/{one.path.name}": one.path for one in site.downloads}
+    for path in sorted(site.dialect.used_files):
+        files[place_file(path, site.config.folder)] = root / path
+    for tool in site.tools:
+        files[f"{tool.folder}/{tool.file}"] = tool.text
+        for run in tool.runs:
+            place = f"{tool.folder}/records/{run.file}.json"
+            files[place] = root / RECORDS_FOLDER / f"{run.name}.json"
+    return files
+
+
+def gather_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Site:
+    """What the pages of a site are made from; `out` is where the site is to be."""
     config = inspection.config
     places = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
     paths = [config.cover, *(path for _, path in list_images(inspection.resolved))]
@@ -101,7 +119,7 @@ def _gather_site(inspection: Inspection, edition: Edition, out: Path, progress: 
         inspection,
         edition,
         dialect,
-        tuple(chapters.write_texts(inspection, edition, dialect, exhibits, progress)),
+        Texts(inspection, dialect, exhibits, progress),
         number_chapters(inspection),
         exhibits,
         tuple(tools.describe_tools(inspection, folder)),
@@ -112,6 +130,20 @@ def _gather_site(inspection: Inspection, edition: Edition, out: Path, progress: 
     )
 
 
+def write_text(site: Site, place: str) -> str | None:
+    """One text of a site, as it is in the whole one; None where there is no such text. The text of
+    a chapter needs none of the others."""
+    environment = open_frames()
+    for page in chapters.make_pages(site, only=place):
+        return _frame_page(site, page, environment)
+    return _write_texts(site).get(place)
+
+
+def _frame_page(site: Site, page: Page, environment: Environment) -> str:
+    values = {**describe_frame(site, page), **page.values}
+    return environment.get_template(page.template).render(**values)
+
+
 def _write_texts(site: Site) -> dict[str, str]:
     """Every text of the site by its place: pages, scripts, what it holds for programs."""
     environment = open_frames()
@@ -119,12 +151,7 @@ def _write_texts(site: Site) -> dict[str, str]:
     if all(page.place != FRONT for page in pages):
         pages.append(front.make_contents(site))
     pages += [*changes.make_page(site), missing.make_page(site)]
-    texts = {
-        page.place: environment.get_template(page.template).render(
-            **{**describe_frame(site, page), **page.values}
-        )
-        for page in pages
-    }
+    texts = {page.place: _frame_page(site, page, environment) for page in pages}
     texts |= missing.write_moved(site, environment)
     return {**texts, **shelf.write_scripts(site), **_write_machine_texts(site, pages)}
 
@@ -155,10 +182,3 @@ def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]
         if site.editions:
             texts[changes.FEED] = changes.write_feed(site.editions, config)
     return texts
-
-
-def _copy_files(tree: Tree, files: set[str], work: Path, folder: str) -> None:
-    for path in sorted(files):
-        target = work / place_file(path, folder)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(tree.root / path, target)

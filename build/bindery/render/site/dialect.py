@@ -23,6 +23,7 @@ class SiteDialect:
     """Width and height of pictures, so that a page keeps their room before they are there."""
     used_files: set[str] = field(default_factory=set)
     """Files of the repository that the pages show or offer, to be copied beside them."""
+    marks_lines: bool = False
 
     paper = None
     is_narrow = False

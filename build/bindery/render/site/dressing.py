@@ -33,8 +33,17 @@ class DressedText:
     def __init__(self, body: str, *, is_glossary: bool) -> None:
         self._root: Any = etree.fromstring(f"{_OPEN}{body}{_CLOSE}", _PARSER)
         self._is_glossary = is_glossary
+        self._place_lines()
         self.terms: Sequence[Term] = collect_terms(self._root, is_glossary=is_glossary)
         """The terms that the chapter explains."""
+
+    def _place_lines(self) -> None:
+        """Make attributes of what names the lines of blocks, where the dialect has asked for it."""
+        for mark in self._root.iterchildren(etree.ProcessingInstruction):
+            block = mark.getnext()
+            if block is not None and isinstance(block.tag, str):
+                block.set("data-line", mark.text)
+        etree.strip_tags(self._root, etree.ProcessingInstruction)
 
     def caption(self, exhibits: Iterable[Exhibit]) -> None:
         """Give the tables and figures of the chapter their numbers and titles."""

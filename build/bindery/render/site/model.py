@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bindery.book.past_editions import Editions
 from bindery.book.this_edition import Edition
@@ -16,6 +17,9 @@ from bindery.render.numbering import Exhibit
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.reading import Section
 from bindery.render.site.tools import ToolPage
+
+if TYPE_CHECKING:
+    from bindery.render.site.texts import Texts
 
 FRONT = "index.html"
 DOWNLOADS = "downloads"
@@ -104,7 +108,7 @@ class Site:
     inspection: Inspection
     edition: Edition
     dialect: SiteDialect
-    texts: tuple[ChapterText, ...]
+    texts: Texts
     numbers: Mapping[str, str]
     """Those of the chapters, by their path."""
     exhibits: tuple[Exhibit, ...]

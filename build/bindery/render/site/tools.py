@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
+import io
 import posixpath
 import re
+import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
@@ -176,16 +180,16 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
         if terms and references
         else None,
         tuple(_find_chapters(inspection, tool, records)),
-        tuple(_read_calculators(source)) if tool.calculators else (),
+        _read_calculators(source) if tool.calculators else (),
     )
 
 
-def _read_calculators(source: str) -> list[Calculator]:
+def _read_calculators(source: str) -> tuple[Calculator, ...]:
     """The calculators of a tool; none if one cannot be read, which `bad-calculator` reports."""
     try:
         return read_calculators(source)
     except TranslationError:
-        return []
+        return ()
 
 
 def find_calculator(page: ToolPage, calculator: Calculator) -> str:
@@ -231,6 +235,12 @@ def _list_run(inspection: Inspection, name: str, record: Record) -> ListedRun:
     return ListedRun(name, record, state)
 
 
+@lru_cache(maxsize=16384)
+def _speaks_of(source: str, file: str, text: str) -> bool:
+    pattern = rf"(?<![\w.-]){re.escape(file)}(?![\w-])|\b{re.escape(text)}"
+    return re.search(pattern, source) is not None
+
+
 def _find_chapters(
     inspection: Inspection, tool: ToolEntry, records: Iterable[str]
 ) -> Iterable[str]:
@@ -242,12 +252,11 @@ def _find_chapters(
         if names & set(provenance.records)
     }
     file, text = posixpath.basename(tool.path), f"text: {tool.name}/"
-    spoken = re.compile(rf"(?<![\w.-]){re.escape(file)}(?![\w-])|\b{re.escape(text)}")
     for chapter in inspection.book.chapters:
         quotations = inspection.quotations.get(chapter.path)
         quoted = quotations is not None and bool(views & set(quotations.views))
         source = chapter.source
-        if quoted or ((file in source or text in source) and spoken.search(source)):
+        if quoted or ((file in source or text in source) and _speaks_of(source, file, text)):
             yield chapter.path
 
 
@@ -257,9 +266,14 @@ def _find_chapters(
 def read_docstring(source: str) -> str:
     """The docstring of a module; empty if it has none, or the source is not Python."""
     try:
-        return ast.get_docstring(ast.parse(source)) or ""
-    except (SyntaxError, ValueError, RecursionError):
-        return ""
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.STRING:
+                return inspect.cleandoc(str(ast.literal_eval(token.string)))
+            if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE):
+                break
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        pass
+    return ""
 
 
 def _bundle(tree: Tree, path: str, content: bytes) -> bytes:

@@ -68,6 +68,10 @@ class Dialect(Protocol):
     def offers_sources(self) -> bool:
         """Whether the reader's program chooses among several files for an image."""
 
+    @property
+    def marks_lines(self) -> bool:
+        """Whether a processing instruction before each block names its line in the source."""
+
     def write_id(self, chapter: Chapter, slug: str) -> str: ...
 
     def write_href(self, target: Target, chapter: Chapter) -> str | None: ...
@@ -214,6 +218,8 @@ class _Writer:
             self.out.append(f'<h1 id="{identifier}">{escape_text(self.chapter.title)}</h1>\n')
         for index, token in enumerate(self.tokens):
             self.index = index
+            if self.dialect.marks_lines and not token.level and token.nesting != -1 and token.map:
+                self.out.append(f"<?line {token.map[0] + 1}?>")
             handler = _BLOCKS.get(token.type)
             if handler is not None:
                 handler(self, token)

@@ -1,0 +1,251 @@
+"""`bindery serve`: the site as it will be, made while it is looked at, and made again at each
+change."""
+
+from __future__ import annotations
+
+import gc
+import json
+import mimetypes
+import threading
+import time
+import webbrowser
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import click
+
+from bindery.cli.console import print_changes, print_troubles, root_option
+from bindery.core.model import BookError, ConfigError, Finding, refuse
+
+if TYPE_CHECKING:
+    from bindery.check.inspect import Inspection
+    from bindery.check.watch import Known
+    from bindery.render.site.model import Site
+
+_HOST = "127.0.0.1"
+_SCRIPT, _EVENTS = "/-/preview.js", "/-/events"
+_PATIENCE_SECONDS = 0.3
+_ALIVE_SECONDS = 15.0
+"""How often a page that waits is told that the server is there, to find out whether the page is."""
+
+
+@click.command("serve")
+@root_option
+@click.option("--port", type=int, default=8000, help="Where browsers find it; 0 is any free port.")
+@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
+def serve(root: Path, port: int, opens: bool) -> None:
+    """Show the book in a browser, and show it again after each change.
+
+    Pages keep their place, and say below each block what `bindery check` finds in it.
+    """
+    from bindery.check.watch import wait_for_changes
+
+    gc.enable()  # a build ends before garbage matters; this does not
+    book = _Book(root)
+    try:
+        server = _Server(book, port)
+    except OSError as error:
+        message = f"port {port} cannot be used: {(error.strerror or str(error)).lower()}"
+        raise refuse("--port", message, "give another one, or 0 for any that is free") from None
+    try:
+        for _ in wait_for_changes(root):
+            book.read()
+            if book.version == 1:
+                if book.trouble:
+                    raise ConfigError(*book.trouble)
+                address = f"http://{_HOST}:{server.server_port}/"
+                threading.Thread(target=server.serve_forever, daemon=True).start()
+                print(f"{address} shows the book; Ctrl-C ends it", flush=True)
+                if opens:
+                    webbrowser.open(address)
+            book.shown.wait(_PATIENCE_SECONDS)  # a page that is looked at comes before the check
+            book.check()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+
+
+class _Book:
+    """The book as it was read last. What a page shows is made when a browser asks for it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.version = 0
+        self.changed = threading.Condition()
+        self.trouble: Sequence[Finding] = ()
+        """Why there is no book to show."""
+        self.findings: Sequence[Finding] | None = None
+        """What the check finds, once it has been made."""
+        self._inspection: Inspection | None = None
+        self._site: Site | None = None
+        self._known: Known | None = None
+        self._making = threading.Lock()
+        self.shown = threading.Event()
+        """Whether a browser has asked for a page since the book was read."""
+
+    def read(self) -> None:
+        """Read the book. What keeps it from being read is shown in its place."""
+        from bindery.book.this_edition import find_edition
+        from bindery.check.inspect import read_book
+        from bindery.render.appendix import append_appendix
+        from bindery.render.site.building import find_clashes, gather_site
+
+        began = time.perf_counter()
+        inspection, site = self._inspection, self._site
+        trouble: Sequence[Finding] = ()
+        try:
+            inspection = read_book(self._root, before=self._inspection)
+            trouble = find_clashes(inspection.config)
+            edition, out = find_edition(inspection.config), self._root / "dist/site"
+            site = gather_site(append_appendix(inspection), edition, out, lambda _: None)
+            site.dialect.marks_lines = True
+        except BookError as error:
+            trouble = error.findings
+        with self.changed, self._making:
+            self._inspection, self._site = inspection, site
+            self.trouble, self.findings = trouble, None
+            self.version += 1
+            self.shown.clear()
+            self.changed.notify_all()
+        seconds = time.perf_counter() - began
+        print(f"{time.strftime('%H:%M:%S')} read in {seconds:.2f} s", flush=True)
+
+    def check(self) -> None:
+        """Check the book as it was read, and print what is found."""
+        from bindery.check.baseline_use import sift_listed
+        from bindery.check.inspect import find_faults
+        from bindery.core.report import summarise
+        from bindery.core.repository import Tree
+
+        if self.trouble or self._inspection is None:
+            print_troubles(self.trouble, Tree(self._root))
+            print("waiting for the next change", flush=True)
+            return
+        inspection = find_faults(self._inspection)
+        sifted = sift_listed(inspection)
+        with self.changed:
+            self.findings = sifted.fresh
+            self.changed.notify_all()
+        links, chapters = len(inspection.resolved.links), len(inspection.book.chapters)
+        summary = summarise(sifted.fresh, links, chapters, len(sifted.accepted))
+        self._known = print_changes(sifted.fresh, inspection, summary, self._known)
+
+    def find(self, place: str) -> bytes | None:
+        """What is at a place of the site; None where nothing is."""
+        from bindery.render.site.building import list_files, write_text
+
+        with self._making:
+            if self._site is None or self.trouble:
+                return None
+            if place not in self._site.places.values():
+                file = list_files(self._site).get(place)
+                if file is not None:
+                    return file.read_bytes() if isinstance(file, Path) else file
+            text = write_text(self._site, place)
+        self.shown.set()
+        return text.encode() if text is not None else None
+
+    def describe(self, place: str) -> dict[str, object]:
+        """What a page is told: which version of the book is there, and what is found in its
+        chapter."""
+        state: dict[str, object] = {"version": self.version}
+        if self.findings is not None:
+            places = self._site.places if self._site is not None else {}
+            own = [one for one in self.findings if places.get(one.span.path) == place]
+            state["others"] = len(self.findings) - len(own)
+            state["findings"] = [
+                {
+                    "line": one.span.line,
+                    "kind": one.severity,
+                    "text": f"{one.message} [{one.rule}]",
+                    "help": one.help,
+                }
+                for one in own
+            ]
+        return state
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, book: _Book, port: int) -> None:
+        self.book = book
+        super().__init__((_HOST, port), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: what is asked for is of no interest."""
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        host = self.headers.get("Host", "").rpartition(":")[0]
+        if host not in (_HOST, "localhost"):  # a page of the web, whose name leads here
+            self._answer(403, b"this server answers to 127.0.0.1 and localhost only")
+        elif url.path == _EVENTS:
+            self._tell_events(parse_qs(url.query).get("page", [""])[0])
+        elif url.path == _SCRIPT:
+            script = resources.files("bindery.render.site") / "preview.js"
+            self._answer(200, script.read_bytes(), "text/javascript")
+        else:
+            self._show(unquote(url.path).lstrip("/"))
+
+    def _show(self, path: str) -> None:
+        place = f"{path}index.html" if not path or path.endswith("/") else path
+        book, status = self.server.book, 200
+        if book.trouble:
+            lines = [f"{one.span.path}:{one.span.line}: {one.message}" for one in book.trouble]
+            content: bytes | None = "<br>".join(map(_escape, lines)).encode()
+            place = "trouble.html"
+        else:
+            content = book.find(place)
+        if content is None:
+            status, place = 404, "404.html"
+            content = book.find(place) or b"there is no such page"
+        kind = mimetypes.guess_type(place)[0] or "application/octet-stream"
+        if place.endswith(".html"):
+            content += f'<script src="{_SCRIPT}"></script>\n'.encode()
+        self._answer(status, content, kind)
+
+    def _answer(self, status: int, content: bytes, kind: str = "text/plain") -> None:
+        text = kind.startswith("text/") or kind.endswith(("script", "json", "xml"))
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8" if text else kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "max-age=600" if kind.startswith("font/") else "no-store")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _tell_events(self, place: str) -> None:
+        """Server-sent events: the state now, and whenever it has changed."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        book, told = self.server.book, ""
+        try:
+            while True:
+                with book.changed:
+                    state = json.dumps(book.describe(place))
+                    if state == told:
+                        book.changed.wait(_ALIVE_SECONDS)
+                        state = json.dumps(book.describe(place))
+                line = f"data: {state}\n\n" if state != told else ": alive\n\n"
+                told = state
+                self.wfile.write(line.encode())
+                self.wfile.flush()
+        except OSError:
+            self.close_connection = True  # the page has gone
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")

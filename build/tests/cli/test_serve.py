@@ -1,0 +1,180 @@
+"""`bindery serve`: a real process, real edits, and what a browser is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browsers import browser, open_tab
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+__all__ = ["browser", "open_tab"]
+
+SECONDS = 60.0
+"""Patience with a busy machine; a change is seen at once."""
+
+
+@dataclass
+class Preview:
+    """A `bindery serve` that runs."""
+
+    process: subprocess.Popen[str]
+    address: str = ""
+
+    def read_until(self, last: str) -> list[str]:
+        """What is printed up to a line that begins with this; the time of day is left out."""
+        assert self.process.stdout is not None
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith(last):
+            line = self.process.stdout.readline()
+            assert line, lines
+            lines.append(line.rstrip("\n"))
+        return [line for line in lines if line and " read in " not in line]
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"{self.address}{path}", timeout=SECONDS) as answer:
+            return str(answer.read().decode())
+
+
+@pytest.fixture
+def book(make_book: BookMaker) -> Path:
+    return make_book({"a.md": "# A\n\n[old](gone.md)\n", "sub/b.md": "# B\n"})
+
+
+@pytest.fixture
+def preview(book: Path, child_environment: dict[str, str]) -> Iterator[Preview]:
+    command = [sys.executable, "-m", "bindery", "serve", "--port", "0"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, cwd=book, env=child_environment, stdout=pipe, stderr=subprocess.STDOUT, text=True
+    )
+    patience = threading.Timer(SECONDS, process.kill)
+    patience.start()
+    running = Preview(process)
+    running.address = running.read_until("http://")[-1].split()[0]
+    yield running
+    patience.cancel()
+    process.kill()
+    process.communicate()
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def test_only_what_a_change_brings_is_printed(preview: Preview, book: Path) -> None:
+    """A new finding is shown whole, one that has gone in a line, and the rest only counted."""
+    first = preview.read_until("checked ")
+    assert first[0] == "a.md:3:7: error[dead-link]: there is no file 'gone.md'"
+    write(book / "sub/b.md", "# B\n\n[new](nowhere.md)\n")
+    second = preview.read_until("checked ")
+    assert second[0] == "sub/b.md:3:7: error[dead-link]: there is no file 'nowhere.md'"
+    assert "3 | [new](nowhere.md)" in second
+    assert second[-1] == "checked 2 links in 2 chapters: 2 errors, 0 warnings"
+    write(book / "a.md", "# A\n\nNew text above.\n\n[old](gone.md)\n")
+    assert preview.read_until("checked ") == ["checked 2 links in 2 chapters: 2 errors, 0 warnings"]
+    write(book / "sub/b.md", "# B\n")
+    assert preview.read_until("checked ") == [
+        "gone: sub/b.md:3:7: error[dead-link]: there is no file 'nowhere.md'",
+        "checked 1 link in 2 chapters: 1 error, 0 warnings",
+    ]
+    (book / "data").mkdir()  # a folder that was not there at the start
+    write(book / "data/d.yaml", "titel: D\n")
+    assert any("bad-data" in line for line in preview.read_until("checked "))
+    preview.process.send_signal(signal.SIGINT)
+    assert preview.process.wait(SECONDS) == 0
+
+
+def test_pages_are_those_of_the_site(
+    preview: Preview, book: Path, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """Each is the page that a build writes, with the lines of its blocks and a script; nothing is
+    written. Addresses without a page show the page for them."""
+    preview.read_until("checked ")
+    assert not (book / "dist").exists()
+    built = run_bindery("html", "--lenient", "--out", str(tmp_path / "out"), folder=book)
+    assert built.status == 0
+    for place in ("a.html", "sub/b.html", "site.css", "search-index.js", "404.html"):
+        shown = preview.get(place).removesuffix('<script src="/-/preview.js"></script>\n')
+        written = (tmp_path / "out/site" / place).read_text(encoding="utf-8")
+        assert re.sub(' data-line="[0-9]+"', "", shown) == written, place
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        preview.get("nowhere.html")
+
+
+def test_another_site_cannot_read_the_book(preview: Preview) -> None:
+    """A name on the web that leads to this machine gets no answer."""
+    asked = urllib.request.Request(preview.address, headers={"Host": "example.org:80"})
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(asked, timeout=SECONDS)
+
+
+def test_a_half_written_list_of_chapters_is_survived(preview: Preview, book: Path) -> None:
+    """While chapters.yaml is wrong its error is shown, and when it is whole again the book."""
+    whole = (book / "chapters.yaml").read_text(encoding="utf-8")
+    preview.read_until("checked ")
+    write(book / "chapters.yaml", "title: A book\nparts: [")
+    lines = preview.read_until("waiting")
+    assert lines[0].startswith("chapters.yaml:2:")
+    assert "error[config]" in lines[0]
+    assert "chapters.yaml:2: " in preview.get("a.html")
+    write(book / "chapters.yaml", whole)
+    preview.read_until("checked ")
+    assert "<h1" in preview.get("a.html")
+
+
+def test_wrong_use_does_not_wait(run_bindery: Runner, tmp_path: Path, preview: Preview) -> None:
+    """A folder without a book, and a port that is taken, end the program."""
+    assert run_bindery("serve", "--port", "0", folder=tmp_path).status == 2
+    taken = preview.address.rpartition(":")[2].rstrip("/")
+    ended = run_bindery("serve", "--port", taken, folder=tmp_path)
+    assert ended.status == 2
+    assert f"port {taken} cannot be used: address already in use" in ended.stderr
+
+
+def test_a_page_is_told_of_changes(preview: Preview, book: Path) -> None:
+    """Events carry the version of the book and, once it is checked, the findings of a page."""
+    with urllib.request.urlopen(f"{preview.address}-/events?page=a.html", timeout=SECONDS) as said:
+        states = (json.loads(line[6:]) for line in said if line.startswith(b"data: "))
+        checked = next(state for state in states if "findings" in state)
+        assert checked["version"] == 1
+        assert [(one["line"], one["kind"]) for one in checked["findings"]] == [(3, "error")]
+        write(book / "a.md", "# A\n")
+        checked = next(state for state in states if state["version"] == 2 and "findings" in state)
+        assert (checked["findings"], checked["others"]) == ([], 0)
+
+
+@pytest.mark.nightly
+def test_a_browser_shows_what_is_typed(
+    open_tab: Callable[..., Any], preview: Preview, book: Path
+) -> None:
+    """The new text is there without a key pressed, at the same place, and a finding is below its
+    paragraph."""
+    lines = "".join(f"Paragraph {number}.\n\n" for number in range(200))
+    write(book / "sub/b.md", f"# B\n\n{lines}")
+    preview.read_until("checked ")
+    preview.read_until("checked ")
+    tab = open_tab(preview.address)
+    tab.goto(f"{preview.address}sub/b.html")
+    seen = tab.get_by_text("Paragraph 100.", exact=True)
+    seen.evaluate("(one) => one.scrollIntoView({ block: 'start' })")
+    before = seen.bounding_box()["y"]
+    added = lines.replace("Paragraph 3.", "Paragraph 3.\n\n[new](nowhere.md)")
+    write(book / "sub/b.md", f"# B\n\n{added}")
+    note = tab.locator("p:has-text('new') + aside.preview")
+    note.wait_for()
+    assert "there is no file 'nowhere.md'" in note.inner_text()
+    assert abs(seen.bounding_box()["y"] - before) < 100
