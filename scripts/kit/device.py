@@ -77,7 +77,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def describe_run(torch: Any, device: Any, **more: Any) -> dict[str, Any]:
-    """Device, software and environment variables that decide the speed of a run."""
+    """Device, software and environment variables that decide the speed of a run; `env_report`
+    has the rest."""
     prefixes = (
         "NCCL_", "RCCL_", "GLOO_", "TORCH_", "PYTORCH_", "UCX_", "FI_", "OMP_", "MKL_", "ONEDNN_",
         "HIP", "CUBLAS", "CUDA_DEVICE_MAX", "CUDA_LAUNCH", "NVIDIA_TF32", "AMD_SERIALIZE",
