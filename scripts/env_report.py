@@ -7,12 +7,10 @@ r"""Which machine and which software made these numbers?
 
 Every record of the book has what this prints. CPU, memory and NUMA nodes come from /proc and /sys
 (Linux), NVIDIA GPUs from nvidia-smi, AMD GPUs from amd-smi (which does not list clocks), other
-accelerators from torch. CUDA and ROCm are those that the installed torch was built with, read from
-its version file without importing it.
+accelerators from torch. CUDA and ROCm are those that the installed torch was built with.
 
-Units are bytes, hertz, watts, degrees Celsius. A fact that could not be read is null. Clocks,
-temperatures and throttle reasons are those of this moment. Host name, user, serial numbers, UUIDs,
-addresses and job names are left out; `--with-hostname` adds the host name.
+Units are bytes, hertz, watts, degrees Celsius. A fact that could not be read is null. Host name,
+user, serial numbers, UUIDs, addresses and job names are left out; `--with-hostname` adds the first.
 
 ## How to run
 
@@ -49,6 +47,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kit.cli import Parser, start
 from kit.files import read_text
+from kit.nvml import THROTTLE_REASONS
 from kit.report import check_writable, format_table, write_json
 from kit.topology import parse_cpus
 
@@ -59,11 +58,6 @@ GIB, MIB, MEGAHERTZ = 1024**3, 1024**2, 1e6
 INSTRUCTION_SETS = """sse4_2 avx avx2 avx512f avx512_vnni avx_vnni avx512_bf16 avx512_fp16 amx_int8
 amx_bf16 amx_fp16 asimd asimdhp asimddp bf16 i8mm sve sve2 svebf16 sme sme2""".split()
 """Weakest first: each multiplies more numbers per instruction than those before it."""
-THROTTLE_REASONS = (
-    "gpu_idle applications_clocks_setting sw_power_cap hw_slowdown sync_boost sw_thermal_slowdown "
-    "hw_thermal_slowdown hw_power_brake_slowdown display_clock_setting board_limit reliability"
-).split()
-"""The bits of nvmlClocksEventReasons in NVIDIA's NVML API reference, from the lowest."""
 NVIDIA_SMI = {
     "model": ("name", None), "driver": ("driver_version", None),
     "memory_bytes": ("memory.total", MIB), "power_limit_watts": ("enforced.power.limit", 1.0),

@@ -20,8 +20,6 @@ from kit.cli import UsageError
 from kit.files import read_text
 from kit.topology import Cpus, Topology, find_numa_node
 
-AMD_VENDOR_ID = 0x1002
-
 
 class Gpu(NamedTuple):
     """A GPU, or a partition of one, the NUMA node it is attached to, and what says so."""
@@ -54,8 +52,7 @@ class Binding(NamedTuple):
 
 
 def find_gpus(root: Path = Path("/")) -> list[Gpu]:
-    """The NVIDIA or AMD GPUs that this process may use, in the order in which CUDA or ROCm numbers
-    them."""
+    """The NVIDIA or AMD GPUs that this process may use, numbered as CUDA or ROCm does."""
     return _read_nvidia_driver(root) or _read_kfd(root)
 
 
@@ -72,23 +69,17 @@ def _read_nvidia_driver(root: Path) -> list[Gpu]:
 
 
 def _read_kfd(root: Path) -> list[Gpu]:
-    """The GPUs of AMD's KFD driver.
-
-    A node's location_id is bus, device and function of its PCI address. A partition (MI300) has
-    its number in the upper four bits, or in place of the function with older kernels; all share
-    the address with function 0.
-    """
+    """The GPUs of AMD's KFD driver. A node's location_id has bus and device of its PCI address; the
+    partitions of an MI300 share that of function 0."""
     gpus: list[Gpu] = []
     nodes = root / "sys/class/kfd/kfd/topology/nodes"
     for folder in sorted(nodes.glob("[0-9]*"), key=lambda path: int(path.name)):
         text = read_text(folder / "properties")  # empty for a GPU that a cgroup hides
         values = {k: int(v) for k, v in re.findall(r"^(\w+) (\d+)$", text, re.MULTILINE)}
-        if not values.get("simd_count") or values.get("vendor_id") != AMD_VENDOR_ID:
+        if not values.get("simd_count"):  # a CPU
             continue
         place = values.get("location_id", 0)
-        stem = f"{values.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}"
-        exists = (root / "sys/bus/pci/devices" / f"{stem}.{place & 7}").exists()
-        address = f"{stem}.{place & 7 if exists else 0}"
+        address = f"{values.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.0"
         uuid = f"GPU-{values.get('unique_id', 0):016x}"
         gpus.append(Gpu(len(gpus), "amd", address, uuid, find_numa_node(address, root), "KFD"))
     return gpus
@@ -137,12 +128,7 @@ def find_near(topology: Topology, gpus: Sequence[Gpu], ranks: int) -> list[tuple
 
 
 def plan_bindings(
-    topology: Topology,
-    gpus: Sequence[Gpu],
-    ranks: int,
-    allowed: Cpus,
-    *,
-    exclusive: bool = False,
+    topology: Topology, gpus: Sequence[Gpu], ranks: int, allowed: Cpus, *, exclusive: bool = False
 ) -> list[Binding]:
     """What each local rank is bound to: the CPUs next to its GPU that are allowed, or with
     `exclusive` an equal share of their cores. Raises UsageError where there are fewer GPUs than

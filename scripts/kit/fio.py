@@ -19,11 +19,8 @@ seconds than this."""
 
 
 def parse_fio(text: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """The results of fio in a text, and the other lines: warnings, progress, shell noise.
-
-    A text may hold several results. `nan` and `inf`, which some versions of fio write although
-    JSON does not have them, become null.
-    """
+    """The results of fio in a text, and the other lines: warnings, progress, shell noise. `nan` and
+    `inf`, which some versions of fio write although JSON does not have them, become null."""
     text = re.sub(r'("\s*:\s*)-?(?:nan|inf(?:inity)?)\b', r"\1null", text, flags=re.IGNORECASE)
     decoder = json.JSONDecoder()
     documents: list[dict[str, Any]] = []
@@ -57,8 +54,6 @@ def read_job(job: Mapping[str, Any], direction: str) -> Job | None:
     if not numbers.get("io_bytes"):
         return None
     latency = numbers.get("clat_ns") or {}
-    if "percentile" not in latency:  # with --clat_percentiles=0 --lat_percentiles=1
-        latency = numbers.get("lat_ns") or latency
     percentiles = {float(key): value * 1e-9 for key, value in latency.get("percentile", {}).items()}
     return {
         "bytes": int(numbers["io_bytes"]),

@@ -9,26 +9,18 @@ import threading
 import time
 from typing import Any
 
-from kit.device import name_device
-
 SAMPLING_SECONDS = 0.1
-THROTTLE_BITS = {
-    0x002: "applications_clocks_setting",
-    0x004: "sw_power_cap",
-    0x008: "hw_slowdown",
-    0x010: "sync_boost",
-    0x020: "sw_thermal_slowdown",
-    0x040: "hw_thermal_slowdown",
-    0x080: "hw_power_brake_slowdown",
-}
-"""Bits of nvmlClocksEventReasons (NVML API reference) that slow a busy GPU down."""
+THROTTLE_REASONS = (
+    "gpu_idle applications_clocks_setting sw_power_cap hw_slowdown sync_boost sw_thermal_slowdown "
+    "hw_thermal_slowdown hw_power_brake_slowdown display_clock_setting board_limit reliability"
+).split()
+"""The bits of nvmlClocksEventReasons in NVIDIA's NVML API reference, from the lowest."""
 
 
 def open_nvml(torch: Any, device: Any) -> tuple[Any, Any]:
-    """The pynvml module and its handle of a device. Raises LookupError that says why there is
-    none: not an NVIDIA GPU, no nvidia-ml-py, or no driver."""
+    """The pynvml module and its handle of a device. Raises LookupError with the reason."""
     if device.type != "cuda" or torch.version.hip is not None:
-        raise LookupError(f"there is no NVML for {name_device(torch, device)}")
+        raise LookupError("NVML is for NVIDIA GPUs")
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError as error:
@@ -71,12 +63,13 @@ class ClockSampler(threading.Thread):
         """Median clock and power, highest temperature, throttle reasons; nothing if too short."""
         if not self.samples:
             return {}
-        clocks, heats, powers, reasons = zip(*self.samples, strict=True)
+        clocks, heats, powers, masks = zip(*self.samples, strict=True)
+        names = list(enumerate(THROTTLE_REASONS))[1:]  # without gpu_idle
         return {
             "clock_hertz_median": statistics.median(clocks),
             "temperature_celsius_max": max(heats),
             "power_watts_median": statistics.median(powers),
             "throttle_reasons": " ".join(
-                name for bit, name in THROTTLE_BITS.items() if any(seen & bit for seen in reasons)
+                name for bit, name in names if any(mask >> bit & 1 for mask in masks)
             ),
         }

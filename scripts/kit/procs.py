@@ -132,12 +132,9 @@ class PatientThread:
 def start_wrapped(
     command: Sequence[str], **options: Any
 ) -> tuple[subprocess.Popen[bytes], list[str]]:
-    """Start a command in a session of its own, and pass on to it the signals that come to this
-    program. Signals that are ignored stay ignored.
-
-    The process, and a list to which the names of signals are added that asked it to end. Raises
-    UsageError where the command cannot be started.
-    """
+    """Start a command in a session of its own, and pass signals on to it, except ignored ones: the
+    process, and a list that collects the names of signals that asked it to end. Raises UsageError
+    where the command cannot be started."""
     try:
         process = subprocess.Popen(command, start_new_session=True, **options)
     except OSError as error:

@@ -63,11 +63,8 @@ def read_place(environ: Mapping[str, str] = os.environ) -> Place | None:
 def launch_ranks(
     count: int, arguments: Sequence[str] | None = None, grace: float = GRACE_SECONDS
 ) -> int:
-    """Run this program again as `count` ranks on this machine; the exit status of them all.
-
-    The first rank that fails is named and ends the others after `grace` seconds. Signals are
-    passed on to all ranks.
-    """
+    """Run this program again as `count` ranks on this machine, and pass signals on to them; their
+    exit status. The first rank that fails is named and ends the others after `grace` seconds."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -133,11 +130,8 @@ def place_or_launch(
     grace: float = GRACE_SECONDS,
 ) -> Place:
     """The place that a launcher gave to this process; only rank 0 keeps `options.json`. Without a
-    launcher, run this program as several ranks on this machine, and exit with their status (see
-    launch_ranks for `grace`).
-
-    `options` has `device`, `ranks` and `json`. Raises UsageError below `least` ranks.
-    """
+    launcher, run this program as several ranks here, and exit with their status. `options` has
+    `device`, `ranks` and `json`. Raises UsageError below `least` ranks."""
     place = read_place()
     count = place.size if place else options.ranks
     if count is None:
@@ -158,11 +152,8 @@ def place_or_launch(
 def begin_ranks(
     options: argparse.Namespace, arguments: Sequence[str] | None, least: int = 2
 ) -> tuple[Job, Stop]:
-    """Meet the other ranks, and listen for signals and the budget. Without a launcher, run this
-    program as several ranks on this machine, and exit with their status.
-
-    `options` are those of `add_rank_options`, and `json`.
-    """
+    """Find or launch the ranks as `place_or_launch` does, meet the others, and listen for signals
+    and the budget. `options` are those of `add_rank_options`, and `json`."""
     place = place_or_launch(options, arguments, least)
     stop = Stop(options.budget)
     stop.listen(quiet=place.rank > 0)
@@ -188,9 +179,7 @@ def open_store(torch: Any, place: Place, name: str, timeout: float, *, hosts: bo
 
 def choose_backend(torch: Any, device: Any) -> str:
     """The backend for this kind of device: gloo for a CPU, nccl for CUDA and ROCm, xccl for XPU.
-
-    Raises UsageError where this torch was built without it.
-    """
+    Raises UsageError where this torch was built without it."""
     distributed = torch.distributed
     if not distributed.is_available():
         raise UsageError("this torch was built without torch.distributed")
@@ -211,11 +200,8 @@ def can_bind_device(torch: Any, backend: str) -> bool:
 def join_ranks(
     torch: Any, place: Place, device_name: str | None = None, timeout: float = 300.0
 ) -> Job:
-    """Meet the other ranks; `timeout` (seconds) bounds the meeting and each collective.
-
-    Raises UsageError where the device or its backend is missing, RuntimeError where the other
-    ranks do not arrive.
-    """
+    """Meet the other ranks; `timeout` (seconds) bounds the meeting and each collective. Raises
+    UsageError where the device or its backend is missing, RuntimeError where ranks are missing."""
     device = choose_device(torch, device_name, place.local_rank)
     backend = choose_backend(torch, device)
     os.environ.setdefault("MASTER_PORT", "29500")
@@ -252,11 +238,9 @@ def meet(job: Job, stop: Stop) -> None:
 
 @contextlib.contextmanager
 def end_together(job: Job, stop: Stop, report: Report) -> Iterator[None]:
-    """Measure as one of the ranks, and leave the group at the end.
-
-    Sets `report.complete` at the end of the block. Where Stopped ends it, the report has the
-    reason as a note; where an error of torch ends it, the rank is named and `report.failed` is set.
-    """
+    """Measure as one of the ranks, set `report.complete`, and leave the group. Where Stopped ends
+    the block, its reason is a note; where an error of torch does, the rank is named and
+    `report.failed` is set."""
     try:
         yield
         report.complete = True

@@ -13,15 +13,12 @@ scontrol, which containers and Kubernetes pods lack.
 - Slots: `--slots`, or the GPUs per node that the job asked for (SLURM_GPUS_PER_NODE, or those of
   this node), or else its tasks (SLURM_TASKS_PER_NODE).
 
-Example: `n[09-10],x` with `4(x2),2` is n09 4, n10 4, x 2.
-
 ## How to run
 
     python hostfile.py --nodelist 'gpu[08-11]' --slots 8           # print a table
-    # in a batch script, before the launcher; it needs no srun
+    # in a batch script, before the launcher
     python hostfile.py --output hostfile && deepspeed --hostfile hostfile train.py
-    # 16 hosts without gpu10, for a job with a spare node
-    python hostfile.py --output - | grep -v gpu10 | head -n 16 > hostfile
+    python hostfile.py --output - | grep -v gpu10 > hostfile    # without gpu10
     # pdsh
     python hostfile.py --form plain --output hosts; WCOLL=hosts pdsh hostname
 

@@ -70,7 +70,7 @@ from kit.binding import (
 )
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.files import is_shared, read_text
-from kit.launchers import Task, find_task, read_numbers
+from kit.launchers import Task, find_task
 from kit.report import Report, format_table
 from kit.topology import (
     Cpus,
@@ -97,16 +97,6 @@ CACHES = {
 FIRST_PORT = 20000
 PORTS = 10000
 STEPS = 16
-
-
-class Machine(NamedTuple):
-    """Topology, visible GPUs, the CPUs of this rank and of the job, and how many Slurm gave it."""
-
-    topology: Topology
-    gpus: Sequence[Gpu]
-    own: Cpus
-    widest: Cpus
-    granted: int | None
 
 
 class Share(NamedTuple):
@@ -161,9 +151,12 @@ def choose_port(place: Task) -> tuple[str, str]:
     return str(port), "job and step" if place.job else "no job"
 
 
-def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
-    """The CPUs of this rank, planned for all ranks of its node together."""
-    topology, visible, own, widest, granted = machine
+def plan_share(
+    place: Task, options: Namespace, topology: Topology, visible: Sequence[Gpu], own: Cpus,
+    widest: Cpus, granted: int,
+) -> Share:  # fmt: skip
+    """The CPUs of this rank, planned for all ranks of its node together: `own` are those it runs
+    on, `widest` those it may bind to; Slurm has `granted` so many (0: unknown)."""
     ranks, notes = place.local_size, []
     if 1 < len(visible) < ranks:
         notes.append(f"{len(visible)} GPUs for {ranks} ranks: CPUs were divided without them")
@@ -174,7 +167,7 @@ def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     plan = plan_bindings(topology, visible, ranks, widest, exclusive=not one_each)
     binding = plan[place.local_rank]
     is_bound = own < widest
-    is_part = granted is not None and granted < topology.count_cores(widest)
+    is_part = 0 < granted < topology.count_cores(widest)
     if options.cpus == "auto" and is_part and not is_bound:
         notes.append(f"nothing was bound: Slurm gave this job {granted} CPUs without confining it")
     elif options.cpus == "exclusive" or not is_bound:
@@ -186,14 +179,6 @@ def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     threads = max(1, topology.count_cores(own) // (1 if is_bound else ranks))
     source = "bound by the launcher" if is_bound else "not bound"
     return Share(own, threads, source, None, plan, notes)
-
-
-def read_machine(place: Task, environ: Mapping[str, str]) -> Machine:
-    """This machine."""
-    topology = read_topology()
-    granted = read_numbers(environ, ["SLURM_CPUS_ON_NODE"]) if place.launcher == "Slurm" else None
-    visible = choose_visible(find_gpus(), environ)
-    return Machine(topology, visible, *read_affinity(topology), granted[0] if granted else None)
 
 
 def find_interface(address: str) -> str | None:
@@ -363,7 +348,9 @@ def main(arguments: list[str] | None = None) -> int:
     if not (program or options.dry_run):
         raise UsageError("name a program to run, or --dry-run to see what would be set")
     place = find_place(os.environ, options.ranks)
-    share = plan_share(place, options, read_machine(place, os.environ))
+    topology, gpus = read_topology(), choose_visible(find_gpus(), os.environ)
+    granted = int(os.environ.get("SLURM_CPUS_ON_NODE", 0)) if place.launcher == "Slurm" else 0
+    share = plan_share(place, options, topology, gpus, *read_affinity(topology), granted)
     rows = list_settings(place, os.environ, options, share)
     if options.dry_run:
         return show(options, place, share, rows)

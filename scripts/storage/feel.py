@@ -7,14 +7,13 @@ r"""How long do people wait for this file system?
 
 Times what developers wait for all day: importing a Python package, unpacking and removing a tree of
 small files, `git clone`, `git status`, `ls -l` of a large directory. Each is done on the path in
-question and, in the same run, on a local one beside it.
+question and, in turn, on a local one beside it, in new directories that are removed.
 
 ## What is timed
 
-The whole wait: a program from start to exit, or unpacking and removing from the first to the last
-file. The two places take turns, each in a new directory that is removed. `warm`: the same was done
-just before; `cold pages`: the contents of the files were dropped from this node's page cache, names
-and sizes may still be cached; `new`: files are created or removed, without a sync.
+The whole wait: a program from start to exit, or unpacking and removing all files. `warm`: the same
+was done just before; `cold pages`: the contents of the files were dropped from this node's page
+cache, names and sizes may still be cached; `new`: files are created or removed, without a sync.
 
 `ratio` is the median on the path over the median beside it. The verdict is `like local` up to 1.5,
 `slower` up to 4, `slow` up to 10, `painful` above.
@@ -28,8 +27,7 @@ and sizes may still be cached; `new`: files are created or removed, without a sy
 
 ## A good answer
 
-At most `slower` when warm, at most `slow` when cold, and `git status` below a second. A painful
-file system costs each developer minutes a day: move environments and code elsewhere.
+At most `slower` when warm, at most `slow` when cold, and `git status` below a second.
 
 Exit status: 0 done; 1 a wrong answer, a command that failed, or a signal; 2 wrong use.
 """

@@ -92,12 +92,15 @@ def test_a_mode_that_is_wrong_or_fails_leaves_eager(
 @pytest.mark.nightly
 @pytest.mark.needs("g++")
 def test_inductor_with_a_warm_cache(run_json: Any, tmp_path: Path) -> None:
-    """The model is really compiled, a second process finds the cache, and nothing is left."""
+    """The model is really compiled, a second run finds the cache, and nothing else is left."""
     environ = {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
-    done = run_json(TOOL, *SMALL, "--warm-cache", environ=environ, timeout=900)
-    assert done.returncode == 0, done.stderr
-    row = done.document["results"][1]
-    assert row["answer_ok"] is True
-    assert row["compile_seconds"] > 0
-    assert row["compile_seconds_warm_cache"] > 0
+    seconds = []
+    for _ in range(2):
+        options = ("--cache", str(tmp_path / "cache"))
+        done = run_json(TOOL, *SMALL, *options, environ=environ, timeout=900)
+        assert done.returncode == 0, done.stderr
+        row = done.document["results"][1]
+        assert row["answer_ok"] is True
+        seconds.append(row["compile_seconds"])
+    assert 0 < seconds[1] < seconds[0]
     assert list(tmp_path.glob("compile_bench_*")) == []

@@ -93,9 +93,9 @@ def test_masks_of_a_lumi_node(module: ModuleType, tmp_path: Path) -> None:
     write_file_tree(tmp_path, files)
     allowed = frozenset(cpu for cpu in range(64) if cpu % 8)
     gpus = module.find_gpus(tmp_path)
-    machine = (module.read_topology(tmp_path), gpus, allowed, allowed, None)
+    machine = (module.read_topology(tmp_path), gpus, allowed, allowed, 0)
     options = SimpleNamespace(cpus="exclusive")
-    plan = module.plan_share(module.Task(0, 8, 0, 8, 0), options, machine).plan
+    plan = module.plan_share(module.Task(0, 8, 0, 8, 0), options, *machine).plan
     masks = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000"
     assert ",".join(module.format_mask(one.cpus) for one in plan) == f"{masks},0xfe0000000000"
 
@@ -107,10 +107,10 @@ def test_what_the_launcher_has_bound_stays(module: ModuleType) -> None:
     cpus = frozenset(range(8))
     machine = Topology({0: cpus}, {cpu: cpu for cpu in cpus})
 
-    def share(ranks: int, own: Any = cpus, mode: str = "auto", granted: int | None = None) -> Any:
+    def share(ranks: int, own: Any = cpus, mode: str = "auto", granted: int = 0) -> Any:
         found = (machine, (), own, cpus, granted)
         place = module.Task(ranks - 1, ranks, ranks - 1, ranks, 0)
-        return module.plan_share(place, SimpleNamespace(cpus=mode), found)
+        return module.plan_share(place, SimpleNamespace(cpus=mode), *found)
 
     assert (share(4).cpus, share(4).threads) == ({6, 7}, 2)
     made = share(1, frozenset({5}))

@@ -14,8 +14,7 @@ show: `torch.zeros(1000, 1000)[:10]` saves 4 MB and needs 40 kB.
 
 Storages that are larger than what their tensors show. Each group of overlapping tensors gets a
 storage of its own, so tied weights stay tied. Values, types, shapes, names, and everything else in
-the file stay. Tensors that were saved on a GPU load on the CPU afterwards, unless you pass
-`map_location`.
+the file stay. Tensors that were saved on a GPU load on the CPU afterwards.
 
 Files are loaded with `weights_only=True`: one that wants to run code is refused. The new file is
 loaded and compared with the old one, every tensor bit by bit, and only then replaces it, in one
@@ -26,7 +25,6 @@ tensors stays as it is.
 
     python checkpoint_shrink.py checkpoints --dry-run
     python checkpoint_shrink.py checkpoints --patterns "*model_states.pt" "*.bin"
-    srun --nodes 1 --ntasks 1 python checkpoint_shrink.py /shared/checkpoints
     pdsh -w node[01-08] 'python /shared/checkpoint_shrink.py /local/checkpoints'
 
 ## A good answer

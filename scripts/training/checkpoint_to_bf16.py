@@ -12,9 +12,8 @@ only read.
 ## Formula
 
 A value becomes the nearest bfloat16, and of two equally near ones the one whose last bit is 0 (IEEE
-754, roundTiesToEven): 1 + 1/128 is kept, 1 + 1/256 becomes 1, 1 + 3/256 becomes 1 + 1/64. The
-relative error is at most 1/257. Infinities and NaN stay what they are; values above 3.39e38 become
-infinite, and are counted. float64 is rounded to float32 first.
+754, roundTiesToEven). The relative error is at most 1/257. Values above 3.39e38 become infinite,
+and are counted. float64 is rounded to float32 first.
 
 ## What is converted
 
@@ -33,8 +32,7 @@ folder is called `.NAME.partial` until all is in it. `.safetensors` need the pac
 
 ## A good answer
 
-`ok` for each file, and about half of the bytes. If values became infinite, the model holds numbers
-that training should not have left there.
+`ok` for each file, about half of the bytes, and no value that became infinite.
 
 Exit status: 0 done; 1 a file was refused or did not verify, or a signal; 2 wrong use.
 """

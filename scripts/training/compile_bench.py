@@ -11,20 +11,21 @@ The price of fused kernels is compile time, at the first call and again for each
 
 `speedup = eager seconds / compiled seconds` of one step (medians), `compile time = seconds of the
 first call - seconds of a steady call`, `break-even = compile time / (eager - compiled)`: from that
-step on the compiled run is ahead. With 30 s of compiling, 100 ms eager and 70 ms compiled, that is
-step 1000. Graphs and breaks between them are those that `torch._dynamo.explain` counts.
+step on the compiled run is ahead. Graphs and breaks are those that `torch._dynamo.explain` counts.
 
 ## What is timed
 
 One call of the model, with `--backward` the call and its backward pass, between two device events,
-or by the host clock on a CPU. The first call is timed by the host clock: `cold` with an empty
-compiler cache, and with `--warm-cache` also in a second process that finds the cache of the first.
-Not timed: the check of the output (and the gradient of the input) against the eager model's.
+or by the host clock on a CPU. The first call is timed by the host clock, with an empty compiler
+cache, or with that of `--cache`. Not timed: the check of the output (and the gradient of the input)
+against the eager model's.
 
 ## How to run
 
     python compile_bench.py --modes default reduce-overhead max-autotune
-    srun --gpus 1 python compile_bench.py --backward --warm-cache --json compile.json
+    srun --gpus 1 python compile_bench.py --backward --json compile.json
+    # the second of these finds the compiler cache of the first
+    python compile_bench.py --cache cache; python compile_bench.py --cache cache
     # a graph break, on any machine: aot_eager captures the graph and compiles nothing
     python compile_bench.py --model broken --backend aot_eager
 
@@ -33,7 +34,7 @@ On a CPU Inductor needs g++ or clang++.
 ## A good answer
 
 One graph and no break; a speedup above 1 that is larger than the spread; a break-even far below the
-number of steps of your run. A model that large matmuls limit gains nothing.
+number of steps of your run.
 
 Exit status: 0 done; 1 a wrong answer, a mode that failed, or a signal; 2 wrong use.
 """
@@ -43,7 +44,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -55,7 +55,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.device import choose_device, describe_run, import_torch, synchronize
 from kit.ranks import first_line
-from kit.report import Report, Row, format_seconds, format_table, read_json
+from kit.report import Report, Row, format_seconds, format_table
 from kit.stats import earned, summarize, verdict_of_samples
 from kit.stop import Stop, Stopped, until_stopped
 from kit.timing import Stopwatch
@@ -68,7 +68,7 @@ PROFILES = {
         "--layers", "2", "--batch", "2", "--sequence", "16", "--dtype", "float32",
         "--num-iterations", "10",
     ],
-    "full": ["--modes", "default", "reduce-overhead", "max-autotune", "--warm-cache"],
+    "full": ["--modes", "default", "reduce-overhead", "max-autotune"],
 }  # fmt: skip
 GPUS = {"full": 1}
 COMPARE = {
@@ -81,8 +81,7 @@ COMPARE = {
               "details.header.threads", "details.settings.backend", "details.settings.hidden",
               "details.settings.layers", "details.settings.batch", "details.settings.sequence"],
 }  # fmt: skip
-OF_COMPILING = ("compile_seconds", "compile_seconds_warm_cache", "break_even_calls", "graphs",
-                "graph_breaks")  # fmt: skip
+OF_COMPILING = ("compile_seconds", "break_even_calls", "graphs", "graph_breaks")
 SETTINGS = ("model", "hidden", "layers", "batch", "sequence", "dtype", "backend")
 SIZES = {"hidden": (4096, 256), "layers": (2, 2), "batch": (8, 2), "sequence": (2048, 64)}
 """On an accelerator, and on a CPU."""
@@ -176,17 +175,7 @@ def count_graphs(torch: Any, options: argparse.Namespace) -> tuple[int, list[str
     return found.graph_count, [str(one.reason).strip() for one in found.break_reasons]
 
 
-def measure_warm_cache(arguments: Sequence[str], mode: str) -> float | None:
-    """Compile seconds of a second process that finds the compiler cache of this one."""
-    path = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]) / f"warm-{mode}.json"
-    same = [text for text in arguments if text not in ("--warm-cache", "--warm_cache")]
-    command = [sys.executable, str(Path(__file__).resolve()), *same, "--modes", mode]
-    command += ["--num-iterations", "5", "--json", str(path)]
-    subprocess.run(command, capture_output=True, check=False)
-    return read_json("JSON", path)["results"][1]["compile_seconds"] if path.exists() else None
-
-
-def run(options: argparse.Namespace, arguments: Sequence[str], stop: Stop, report: Report) -> None:
+def run(options: argparse.Namespace, stop: Stop, report: Report) -> None:
     """Measure eager and each mode into the report. Raises Stopped."""
     torch = import_torch()
     options.device = choose_device(torch, options.device)
@@ -220,8 +209,6 @@ def run(options: argparse.Namespace, arguments: Sequence[str], stop: Stop, repor
                 "answer_error": error if math.isfinite(error) else None,
             }
             row["verdict"] = row["verdict"] if row["answer_ok"] else "WRONG ANSWER"
-            if options.warm_cache:
-                row["compile_seconds_warm_cache"] = measure_warm_cache(arguments, name)
         except Stopped:
             raise
         except Exception as error:  # torch raises many kinds; the other modes may work
@@ -234,15 +221,15 @@ def print_results(rows: Sequence[Row]) -> None:
     """Print the table."""
     cells = []
     for row in rows:
-        names = ("seconds_median", "compile_seconds", "compile_seconds_warm_cache")
-        median, cold, warm = (row[name] and format_seconds(row[name]) for name in names)
+        names = ("seconds_median", "compile_seconds")
+        median, compiling = (row[name] and format_seconds(row[name]) for name in names)
         spread, speedup, steps = row["spread"], row["speedup"], row["break_even_calls"]
         digits = earned(speedup, spread and speedup and spread * speedup)
         steps = steps and f"{float(f'{steps:.2g}'):,.0f}"
-        cells.append((row["variant"], median, spread and f"{100 * spread:.1f}", digits, cold, warm,
+        cells.append((row["variant"], median, spread and f"{100 * spread:.1f}", digits, compiling,
                       steps, row["graphs"], row["graph_breaks"], row["verdict"]))  # fmt: skip
-    headings = ("variant", "median", "IQR %", "speedup", "compile, cold", "compile, warm",
-                "break-even, steps", "graphs", "breaks", "verdict")  # fmt: skip
+    headings = ("variant", "median", "IQR %", "speedup", "compile", "break-even, steps", "graphs",
+                "breaks", "verdict")  # fmt: skip
     print(format_table(headings, cells))
 
 
@@ -259,7 +246,7 @@ def build_parser() -> Parser:
     add("--modes", nargs="+", choices=MODES, default=["default"], help="(default: default)")
     add("--backend", choices=("inductor", "aot_eager"), default="inductor",
         help="(default: inductor)")
-    add("--warm-cache", action="store_true", help="measure compile time in a second process too")
+    add("--cache", type=Path, metavar="FOLDER", help="compiler cache to use (default: empty)")
     add("--num-iterations", type=positive_int, default=50, help="samples (default: 50)")
     add("--device", help="cuda:1, xpu, cpu (default: the accelerator, else the CPU)")
     # fmt: on
@@ -269,14 +256,15 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    if options.backend != "inductor" and (options.warm_cache or options.modes != ["default"]):
-        raise UsageError(f"--modes and --warm-cache are for inductor, not for {options.backend}")
+    if options.backend != "inductor" and options.modes != ["default"]:
+        raise UsageError(f"--modes are for inductor, not for {options.backend}")
     report = Report("compile_bench", __version__, METHOD, options.json, COMPARE)
     with tempfile.TemporaryDirectory(prefix="compile_bench_", ignore_cleanup_errors=True) as folder:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        os.environ["TRITON_CACHE_DIR"] = str(Path(folder) / "triton")
+        cache = (options.cache or Path(folder)).resolve()
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
+        os.environ["TRITON_CACHE_DIR"] = str(cache / "triton")
         with until_stopped(report) as stop:
-            run(options, sys.argv[1:] if arguments is None else arguments, stop, report)
+            run(options, stop, report)
     report.complete &= all(row["verdict"] != "failed" for row in report.rows)
     print_results(report.rows)
     report.save()

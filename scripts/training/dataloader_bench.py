@@ -34,8 +34,7 @@ The recommendation is the fewest workers whose step is within 2 % of the best.
 
 ## A good answer
 
-A setting with a wait below 2 % at your step time. If more workers do not help, the limit is the
-cores, the file system or the copy.
+A setting with a wait below 2 % at your step time.
 
 Exit status: 0 done; 1 a batch was wrong, loading failed, or a signal; 2 wrong use.
 """

@@ -15,9 +15,8 @@ each step, while all ranks stand still.
 container), `device used` that of the whole device, `torch reserved` what torch's allocator took
 from the driver, `RSS` host memory. A cell is the growth since the step before, over all ranks.
 
-With a device init_process_group connects NCCL at once, else the first collective does. The answer
-of the all_reduce of `--payload` bytes is checked. A second round shows what comes back. Buffers
-grow with the number of ranks, so use as many as the job.
+With a device init_process_group connects NCCL at once, else the first collective does. A second
+round shows what comes back. Buffers grow with the number of ranks, so use as many as the job.
 
 ## How to run
 
@@ -60,7 +59,7 @@ from kit.ranks import (
     first_line,
     open_store,
     place_or_launch,
-)  # fmt: skip
+)
 from kit.report import Report, Row, format_table
 from kit.stop import Stop, Stopped
 

@@ -18,9 +18,8 @@ the host, data loading and kernel launches get faster, kernels do not.
 3. The CPUs of that node that this process may use: what a cgroup, Slurm or taskset excludes stays
    excluded. Ranks of the same node share them; rank_run.py gives each rank its own cores.
 
-Ranks without GPUs are spread over the NUMA nodes; `--node-map` names the nodes instead. The tool
-sets the CPU affinity, after which the kernel takes memory of the same NUMA node first, and
-OMP_NUM_THREADS if it is not set (torchrun sets it to 1, unless you set it before).
+Ranks without GPUs are spread over the NUMA nodes; `--node-map` names the nodes instead. The kernel
+takes memory of the same node first. OMP_NUM_THREADS is set too, unless it is set already.
 
 ## How to run
 
@@ -35,10 +34,9 @@ In a program: `from numa_bind import bind; bind()`, before torch is imported.
 
 ## A good answer
 
-`ok` for every rank. `one node`: there is nothing to choose. Unbound are
-`unknown`, where the firmware does not report the node of the GPU (look at `nvidia-smi topo -m`, use
-`--node-map`), and `not allowed`, where the launcher or a container gave this rank CPUs far from its
-GPU.
+`ok` for every rank. `one node`: there is nothing to choose. Unbound are `unknown`, where the
+firmware does not report the node of the GPU (use `--node-map`), and `not allowed`, where the
+launcher or a container gave this rank CPUs far from its GPU.
 
 Exit status: that of the program; with `--show` 0 done, 1 a rank is `not allowed` or failed its
 check; 2 wrong use.
@@ -67,18 +65,11 @@ from kit.binding import (
 from kit.cli import Parser, UsageError, start
 from kit.launchers import find_task
 from kit.report import Report, Row, format_table
-from kit.topology import (
-    Cpus,
-    format_cpus,
-    read_affinity,
-    read_topology,
-)
+from kit.topology import Cpus, format_cpus, read_affinity, read_topology
 
 __version__ = "0.2.0"
 
 PROFILES = {"demo": ["--show", "--verify"], "full": ["--show", "--verify"]}
-COUNTS = ("local_rank", "device", "numa_node", "cpu_count", "core_count", "ranks_sharing",
-          "omp_threads")  # fmt: skip
 SHOWN = ("local_rank", "device", "pci_address", "numa_node", "cpus", "core_count", "omp_threads",
          "source", "verified", "verdict")  # fmt: skip
 
@@ -148,8 +139,22 @@ def show(options: Namespace) -> int:
         ranks = len(options.node_map or choose_visible(find_gpus(), os.environ)) or 2
     bindings, notes = plan(ranks, options.node_map)
     for binding in bindings:
-        verified = verify_binding(binding) if options.verify else None
-        report.rows.append(make_row(binding, verified))
+        gpu = binding.gpu
+        row: Row = {
+            "local_rank": binding.local_rank,
+            "device": gpu and gpu.number,
+            "pci_address": (gpu and gpu.address) or None,
+            "numa_node": binding.nodes[0] if len(binding.nodes) == 1 else None,
+            "cpus": format_cpus(binding.cpus),
+            "cpu_count": len(binding.cpus),
+            "core_count": binding.cores,
+            "ranks_sharing": binding.sharing,
+            "omp_threads": binding.omp_threads,
+            "source": binding.source,
+            "verdict": binding.verdict,
+            "verified": verify_binding(binding) if options.verify else None,
+        }
+        report.rows.append(row)
     headings = [name.replace("_", " ") for name in SHOWN]
     print(format_table(headings, [[row[name] for name in SHOWN] for row in report.rows]))
     for note in notes:
@@ -160,25 +165,6 @@ def show(options: Namespace) -> int:
     report.complete = True
     report.save()
     return int(bool(wrong) or any(b.verdict == "not allowed" for b in bindings))
-
-
-def make_row(binding: Binding, verified: bool | None) -> Row:
-    """A binding as a row of results."""
-    gpu = binding.gpu
-    return {
-        "local_rank": binding.local_rank,
-        "device": gpu and gpu.number,
-        "pci_address": (gpu and gpu.address) or None,
-        "numa_node": binding.nodes[0] if len(binding.nodes) == 1 else None,
-        "cpus": format_cpus(binding.cpus),
-        "cpu_count": len(binding.cpus),
-        "core_count": binding.cores,
-        "ranks_sharing": binding.sharing,
-        "omp_threads": binding.omp_threads,
-        "source": binding.source,
-        "verdict": binding.verdict,
-        "verified": verified,
-    }
 
 
 def node_map(text: str) -> tuple[int, ...]:

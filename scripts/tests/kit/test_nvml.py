@@ -26,8 +26,8 @@ NVML = SimpleNamespace(
     ("kind", "hip", "pynvml", "reason"),
     [
         ("cuda", None, NVML, None),
-        ("cpu", None, NVML, "there is no NVML for"),
-        ("cuda", "7.0", NVML, "there is no NVML for a GPU"),
+        ("cpu", None, NVML, "NVML is for NVIDIA GPUs"),
+        ("cuda", "7.0", NVML, "NVML is for NVIDIA GPUs"),
         ("cuda", None, None, "pip install nvidia-ml-py"),
     ],
 )
@@ -35,10 +35,8 @@ def test_the_uuid_joins_torch_and_nvml(
     monkeypatch: pytest.MonkeyPatch, kind: str, hip: str | None, pynvml: Any, reason: str | None
 ) -> None:
     """torch counts only the visible GPUs. Where there is no NVML, the reason is given."""
-    properties = SimpleNamespace(name="a GPU", uuid="1-2-3")
-    cuda = SimpleNamespace(get_device_properties=lambda _: properties)
-    version = SimpleNamespace(hip=hip)
-    torch = SimpleNamespace(version=version, cuda=cuda, get_device_module=lambda _: cuda)
+    cuda = SimpleNamespace(get_device_properties=lambda _: SimpleNamespace(uuid="1-2-3"))
+    torch = SimpleNamespace(version=SimpleNamespace(hip=hip), cuda=cuda)
     monkeypatch.setitem(sys.modules, "pynvml", pynvml)
     if reason is None:
         assert open_nvml(torch, SimpleNamespace(type=kind)) == (NVML, "handle of GPU-1-2-3")
