@@ -6,17 +6,18 @@
 r"""Is the dataset complete on this node's own disk or memory, and if not, can it be copied there?
 
 Unpacks a tar of a dataset to node-local storage, once per node however many ranks ask at the same
-time.
+time. What it puts there is complete, or it is not there at all.
 
 ## How it works
 
-- Once per node: the first process locks the target folder, the others wait and find the dataset.
+- Once per node: the first process locks the target folder, the others wait and then find the
+  dataset. The kernel releases the lock when its process ends.
 - Complete: everything is written under a hidden name beside the target and renamed at the end.
 - Verified: the SHA-256 of the archive is computed while it is read, and compared with SOURCE.sha256
   (made by sha256sum) if there is one. Truncated archives are refused without one, too.
 - Fits: room for the archive is checked first, and room for each file before it is written. In
   memory (tmpfs) the free memory of the machine and of the job's cgroup (v2) counts.
-- Safe: paths or links that lead out of the target are refused (Python 3.11.4 or later).
+- Safe: paths or links that lead out of the target are refused.
 - Again: the same archive (name, size, modification time, checksum) is found and not copied, until
   the node reboots. Another one of its name is refused until `--remove`.
 
@@ -33,7 +34,8 @@ The rate is archive bytes / seconds.
 
 ## A good answer
 
-`staged`, `waited for` or `was there` on each node.
+`staged`, `waited for` or `was there` on each node. If the rate is far below what the file system
+gives to one node, all nodes together are at its limit.
 
 Exit status: 0 it is there (`--remove`: it is gone); 1 it does not fit, the archive is damaged or
 refused, or something else has its name; 130 a signal; 2 wrong use.
@@ -153,10 +155,11 @@ def unpack(raw: Source, folder: Path, options: Namespace) -> tuple[int, int]:
     files = total = room = 0
     folder.mkdir()
     with tarfile.open(fileobj=raw, mode="r|*") as archive:
+        archive.extraction_filter = lambda member, _: member  # check_member has looked at it
         for member in archive:
             if member.size >= room:
                 room = check_room(options, member.size, member.name)
-            archive.extract(member, folder, filter="data")
+            archive.extract(check_member(member, folder), folder)
             room -= member.size + BLOCK
             if member.isreg() or member.islnk():
                 files, total = files + 1, total + member.size
@@ -164,6 +167,21 @@ def unpack(raw: Source, folder: Path, options: Namespace) -> tuple[int, int]:
         if archive.fileobj.tell() <= archive.offset:
             raise Refused(f"{options.source.name} has no end mark: it is cut off")
     return files, total
+
+
+def check_member(member: tarfile.TarInfo, folder: Path) -> tarfile.TarInfo:
+    """What tarfile's filter "data" does, which Python has from 3.11.4: a file, folder or link below
+    the folder, of this user, and writable by nobody else. Raises tarfile.TarError."""
+    inside = folder.resolve()
+    path = inside / member.name
+    target = path.parent / member.linkname if member.issym() else inside / member.linkname
+    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        raise tarfile.TarError(f"{member.name} is neither a file nor a folder nor a link")
+    if not all(each.resolve().is_relative_to(inside) for each in (path, target)):
+        raise tarfile.TarError(f"{member.name} leads out of the archive's folder")
+    member.mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
+    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    return member
 
 
 def describe(archive: Path) -> Row:
@@ -321,8 +339,6 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("stage_in", __version__, METHOD, options.json, units={"rate": "B/s"})
-    if not hasattr(tarfile, "data_filter"):
-        raise UsageError("Python 3.11.4 or later is needed to unpack safely: uv run stage_in.py")
     if not options.demo:
         if options.source is None or options.to is None:
             raise UsageError("name the archive, and with --to a folder on this node's own disk")

@@ -16,11 +16,14 @@ latency (clat) is over all requests, percentiles come from the histograms of jso
 them). Jobs that did not run at the same time keep their own rows and are named as a problem,
 because the sum of their rates is the rate of nothing.
 
+Files that fio_scan kept (`NAME.run1.json`) are repeats of one load: their row shows the medians.
+
 ## How to run
 
     python fio_report.py run.json
-    python fio_report.py nvme.json shared.json
+    python fio_report.py nvme.json shared.json --json both.json
     python fio_report.py run.json --each-job    # a row per job, even if they ran together
+    python fio_scan.py /mnt/shared --keep runs; python fio_report.py runs/*.json
     fio --output-format=json+ job.fio | python fio_report.py -
 
 ## A good answer
@@ -35,8 +38,8 @@ from __future__ import annotations
 
 import os
 import re
+import statistics
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,8 +103,11 @@ def read_result(
 
 
 def describe_job(options: Mapping[str, Any], count: int) -> Row:
-    """What fio was asked to do. A single job with `numjobs` above 1 is one that fio has added up
-    itself (`--group_reporting`)."""
+    """What fio was asked to do, from the options in its JSON.
+
+    fio does not write whether it has added jobs itself (`--group_reporting`), but a single job
+    with `numjobs` above 1 is such a sum.
+    """
     direct = str(options.get("direct", "0")) != "0"
     text = str(options.get("bs", options.get("blocksize", "4k")))
     block = re.match(r"(\d+)([kmgt]?)", text, re.I)
@@ -117,36 +123,53 @@ def describe_job(options: Mapping[str, Any], count: int) -> Row:
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """Print one table, with the files of a job below each other."""
-    seen: Counter[tuple[str, str, str]] = Counter()
-    groups: dict[str, list[tuple[str, ...]]] = {}
+    """Print one table: the files of a job below each other, repeats as one row of medians."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    seen: dict[tuple[str, str, str], int] = {}
     for row in rows:
         key = (row["source"], row["job"], row["direction"])
-        seen[key] += 1
-        job = f"{row['job']}, {row['direction']}" + (f" #{seen[key]}" if seen[key] > 1 else "")
-        cells = (
-            row["source"], job, f"{row['jobs']}x{row['iodepth']}",
-            format_bytes(row["block_bytes"] or 0), round_digits(row["seconds"]),
-            round_digits(row["bytes_per_second"], 1e-6), round_digits(row["requests_per_second"]),
-            *(round_digits(row[f"latency_seconds_{name}"], 1e3) for name in ("mean", "p50", "p99")),
-            row["verdict"],
-        )  # fmt: skip
-        groups.setdefault(job, []).append(cells)
+        seen[key] = seen.get(key, 0) + 1
+        number = f" #{seen[key]}" if seen[key] > 1 else ""
+        load = re.sub(r"\.run\d+$", "", row["source"])
+        groups.setdefault((f"{row['job']}, {row['direction']}{number}", load), []).append(row)
+
+    def show(runs: Sequence[Row], column: str, factor: float = 1.0) -> str:
+        values = [run[column] for run in runs if run[column] is not None]
+        return round_digits(statistics.median(values) if values else None, factor)
+
+    order = {job: number for number, job in enumerate(dict.fromkeys(job for job, _ in groups))}
+    cells = [
+        (
+            load, job, f"{runs[0]['jobs']}x{runs[0]['iodepth']}",
+            format_bytes(runs[0]["block_bytes"] or 0), show(runs, "seconds"),
+            show(runs, "bytes_per_second", 1e-6), show(runs, "requests_per_second"),
+            *(show(runs, f"latency_seconds_{name}", 1e3) for name in ("mean", "p50", "p99")),
+            len(runs), ", ".join(sorted({run["verdict"] for run in runs})),
+        )
+        for (job, load), runs in sorted(groups.items(), key=lambda item: order[item[0][0]])
+    ]  # fmt: skip
     headings = ("file", "job", "jobs x depth", "block", "s", "MB/s", "IOPS", "mean ms", "p50 ms",
-                "p99 ms", "verdict")  # fmt: skip
-    print(format_table(headings, [cells for group in groups.values() for cells in group]))
+                "p99 ms", "n", "verdict")  # fmt: skip
+    print(format_table(headings, cells))
 
 
-def read_file(name: str) -> str:
-    """The text of a file, or of standard input."""
-    return sys.stdin.read() if name == "-" else Path(name).read_text(errors="replace")
+def read_files(paths: Sequence[Path]) -> list[tuple[str, str]]:
+    """Label and text of each file; the label has as many directories as tell the files apart."""
+    if len(set(paths)) < len(paths):
+        raise UsageError("a file is given twice")
+    depth, labels = 0, [""] * len(paths)
+    while len(set(labels)) < len(labels) or not depth:
+        depth += 1
+        labels = ["/".join(path.parts[-depth:]).removesuffix(".json") for path in paths]
+    texts = [sys.stdin.read() if str(p) == "-" else p.read_text(errors="replace") for p in paths]
+    return list(zip(labels, texts, strict=True))
 
 
 def build_parser() -> Parser:
     """The command line."""
     parser = Parser(__doc__, tool="fio_report", version=__version__, demo=PROFILES["demo"])
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="JSON of fio; - for standard input")
+    add("files", nargs="*", type=Path, metavar="FILE", help="JSON of fio; - for standard input")
     add("--each-job", action="store_true", help="a row per job, even if they ran together")
     return parser
 
@@ -157,9 +180,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.demo == bool(options.files):
         raise UsageError("name JSON files of fio, or - for standard input, or use --demo")
     report = Report("fio_report", __version__, 1, options.json)
-    texts = {"demo": DEMO} if options.demo else {name: read_file(name) for name in options.files}
+    texts = [("demo", DEMO)] if options.demo else read_files(options.files)
     problems = []
-    for label, text in texts.items():
+    for label, text in texts:
         documents, noise = parse_fio(text)
         if not documents:
             problems.append(f"{label}: no result of fio in it")
@@ -177,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
     for problem in problems:
         print(f"problem: {problem}", file=sys.stderr)
     report.notes += problems
-    report.details["sources"] = list(texts)
+    report.details["sources"] = [label for label, _ in texts]
     report.complete = True
     report.save()
     return int(bool(problems))
