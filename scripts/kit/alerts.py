@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kit.cli import UsageError
 from kit.report import read_json, write_json
-from kit.settings import Settings
+from kit.settings import read_secret, read_table, read_toml
 
 SECONDS = 30.0
 """What a server may take to answer."""
@@ -27,8 +27,7 @@ stdout = true                       # alerts on stdout too
 #to = ["you@example.org"]
 #from = "watchdog@example.org"
 #server = "mail.example.org:587"    # default: localhost:25
-#security = "starttls"              # or none
-#login_file = "mail.login"          # user and password, one per line; chmod 600
+#login_file = "mail.login"          # user and password, one per line; chmod 600; needs STARTTLS
 
 #[webhook]
 #url_file = "webhook.url"           # gets a POST of {"text": ...}, as Slack takes it; chmod 600
@@ -36,11 +35,10 @@ stdout = true                       # alerts on stdout too
 
 
 class Mail(NamedTuple):
-    """Alerts by SMTP."""
+    """Alerts by SMTP; with a login over STARTTLS."""
 
     to: Sequence[str]
-    server: tuple[str, int] = ("localhost", 25)
-    security: str = "none"
+    server: tuple[str, int]
     login: Sequence[str] = ()
     sender: str | None = None
     name: str = "mail"
@@ -59,10 +57,9 @@ class Mail(NamedTuple):
         message["Date"] = localtime()
         message.set_content(text)
         with smtplib.SMTP(*self.server, timeout=SECONDS) as client:
-            if self.security == "starttls":
-                client.starttls(context=ssl.create_default_context())
             if self.login:
-                client.login(*self.login[:2])
+                client.starttls(context=ssl.create_default_context())
+                client.login(*self.login)
             client.send_message(message)
 
 
@@ -102,37 +99,6 @@ def mail_server(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal():
         raise argparse.ArgumentTypeError(f"'{text}' is not a mail server: write HOST:587")
     return host, int(port)
-
-
-def read_channels(top: Settings) -> list[Channel]:
-    """The channels that a file asks for; stdout where it names no other. Raises UsageError."""
-    channels: list[Channel] = []
-    if table := top.take_table("mail"):
-        login = table.read_secret("login_file") or []
-        mail = Mail(
-            to=table.take("to", list, []),
-            server=table.parse("server", mail_server, "localhost:25"),
-            security=table.take("security", str, "none"),
-            login=login,
-            sender=table.take("from"),
-        )
-        if mail.security not in ("none", "starttls"):
-            raise table.error("security", "has to be starttls or none")
-        if login and (mail.security == "none" or len(login) < 2):
-            raise table.error("login_file", "needs security, and user and password on two lines")
-        if not mail.to:
-            raise table.error("to", "missing")
-        table.close()
-        channels.append(mail)
-    if table := top.take_table("webhook"):
-        url = (table.read_secret("url_file") or [""])[0].strip()
-        if not url.startswith(("https://", "http://")) or " " in url:
-            raise table.error("url_file", "has to name a file with the address: https://...")
-        table.close()
-        channels.append(Webhook(url))
-    if top.take("stdout", bool, not channels):
-        channels.append(Stdout())
-    return channels
 
 
 def send_alert(channel: Channel, subject: str, text: str) -> str | None:
@@ -223,7 +189,39 @@ class Notifier:
             print(f"problem: {problem}", file=sys.stderr)
 
 
-def read_notifier(top: Settings, tool: str) -> Notifier:
-    """The notifier of a file: title, state and channels. Raises UsageError."""
-    state = top.find_file(top.take("state", str, f"{top.file.stem}.state.json"))
-    return Notifier(tool, read_channels(top), top.take("title", str, tool), state)
+def read_notifier(
+    file: str, tool: str, watched: str
+) -> tuple[Notifier, list[tuple[str, dict[str, Any]]]]:
+    """The notifier of a file, and its tables `[[watched]]`, each with its place for messages.
+    Alerts go to stdout where the file names no other channel. Raises UsageError."""
+
+    def find_file(name: str) -> Path:
+        return Path(file).parent / Path(name).expanduser()
+
+    def login(name: str) -> list[str]:
+        if len(lines := read_secret(find_file(name))) != 2:
+            raise argparse.ArgumentTypeError("needs user and password on two lines")
+        return lines
+
+    def url(name: str) -> str:
+        address = "".join(read_secret(find_file(name))).strip()
+        if not address.startswith(("https://", "http://")) or " " in address:
+            raise argparse.ArgumentTypeError("has to name a file with the address: https://...")
+        return address
+
+    readers = {"title": str, "state": find_file, "stdout": bool, "mail": dict, "webhook": dict}
+    top = read_table(f"{file}: ", read_toml(file), {**readers, watched: list}, watched)
+    channels: list[Channel] = []
+    if "mail" in top:
+        readers = {"to": list, "from": str, "server": mail_server, "login_file": login}
+        mail = read_table(f"{file}: mail.", top["mail"], readers, "to")
+        server, words = mail.get("server", ("localhost", 25)), mail.get("login_file", ())
+        channels.append(Mail(mail["to"], server, words, mail.get("from")))
+    if "webhook" in top:
+        hook = read_table(f"{file}: webhook.", top["webhook"], {"url_file": url}, "url_file")
+        channels.append(Webhook(hook["url_file"]))
+    if top.get("stdout", not channels):
+        channels.append(Stdout())
+    state = top.get("state", Path(file).with_suffix(".state.json"))
+    tables = [(f"{file}: {watched} {i}: ", one) for i, one in enumerate(top[watched], start=1)]
+    return Notifier(tool, channels, top.get("title", tool), state), tables

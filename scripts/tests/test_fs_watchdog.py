@@ -141,7 +141,7 @@ def test_the_example_is_right(module: Any, run_tool: Callable[..., Any], tmp_pat
     notifier, watched = module.read_config(str(config))
     login, server = ["dog", "woof"], ("mail.example.org", 587)
     assert [tuple(channel) for channel in notifier.channels] == [
-        (["you@example.org"], server, "starttls", login, "watchdog@example.org", "mail"),
+        (["you@example.org"], server, login, "watchdog@example.org", "mail"),
         ("https://example.org/x", "webhook"),
         ("stdout",),
     ]

@@ -58,7 +58,7 @@ from kit.alerts import CHANNELS_EXAMPLE, Notifier, Stdout, read_notifier, send_t
 from kit.cli import Parser, UsageError, duration, regex_pattern, size, start
 from kit.quantities import format_prefixed
 from kit.report import format_seconds, format_table
-from kit.settings import Settings, read_settings
+from kit.settings import read_table
 
 __version__ = "0.2.0"
 QUANTITIES = ("bytes", "inodes")
@@ -121,7 +121,7 @@ class Watched(NamedTuple):
     command: Sequence[str] = ()
     pattern: re.Pattern[str] = re.compile("")
     unit: int = 1
-    seconds: float = 60.0
+    timeout: float = 60.0
 
 
 class Finding(NamedTuple):
@@ -145,10 +145,10 @@ def ask(watched: Watched, command: Sequence[str]) -> tuple[str, str]:
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
                                text=True, env=environ, start_new_session=True)  # fmt: skip
     try:
-        out, complaint = process.communicate(timeout=watched.seconds)
+        out, complaint = process.communicate(timeout=watched.timeout)
     except subprocess.TimeoutExpired as error:
         os.killpg(process.pid, signal.SIGKILL)
-        raise OSError(f"no answer within {watched.seconds:g} s") from error
+        raise OSError(f"no answer within {watched.timeout:g} s") from error
     if process.returncode and not out:
         raise OSError(complaint.strip() or f"{command[0]}: status {process.returncode}")
     return out, complaint
@@ -284,39 +284,37 @@ def run_round(watched: Sequence[Watched], notifier: Notifier) -> bool:
     return not notifier.problems and all(one.state == "ok" for one in findings)
 
 
-def read_watched(table: Settings) -> Watched:
-    """A table `[[path]]`. Raises UsageError."""
-    method = table.take("method", str, "statvfs")
+def read_watched(place: str, table: Mapping[str, Any], folder: Path) -> Watched:
+    """A table `[[path]]` of a file in this folder. Raises UsageError."""
+    readers = {
+        "path": lambda name: str(folder / Path(name).expanduser()),
+        **dict.fromkeys(QUANTITIES, limit_value),
+        "method": str,
+        "forecast": duration,
+        "command": shlex.split,
+        "pattern": regex_pattern,
+        "unit": lambda text: size(f"1{text}"),
+        "timeout": duration,
+    }
+    found = read_table(place, table, readers, "path")
+    method = found.get("method", "statvfs")
     if method not in MEASURES:
-        raise table.error("method", f"has to be one of {', '.join(MEASURES)}")
-    default = None if method == "du" else "90%"
-    limits = {quantity: table.parse(quantity, limit_value, default) for quantity in QUANTITIES}
-    limits = {quantity: limit for quantity, limit in limits.items() if limit}
+        raise UsageError(f"{place}method: has to be one of {', '.join(MEASURES)}")
+    limits = {} if method == "du" else dict.fromkeys(QUANTITIES, limit_value("90%"))
+    limits |= {quantity: found.pop(quantity) for quantity in QUANTITIES if quantity in found}
     if method == "du" and (not limits or None in [limit(None) for limit in limits.values()]):
-        raise table.error("bytes", 'du does not know the capacity: give a limit like "2TB used"')
-    watched = Watched(
-        str(table.find_file(table.need("path"))),
-        limits,
-        method,
-        table.parse("forecast", duration) or 0.0,
-        shlex.split(table.take("command", str, "")),
-        table.parse("pattern", regex_pattern, ""),
-        table.parse("unit", lambda text: size(f"1{text}"), "B"),
-        table.parse("timeout", duration, "10m" if method == "du" else "60s"),
-    )
+        text = 'du does not know the capacity: give a limit like "2TB used"'
+        raise UsageError(f"{place}bytes: {text}")
+    watched = Watched(**{"timeout": 600.0 if method == "du" else 60.0, **found, "limits": limits})
     if method == "quota" and not {*watched.pattern.groupindex} & {*QUANTITIES}:
-        raise table.error("pattern", "quota needs groups named bytes or inodes")
-    table.close()
+        raise UsageError(f"{place}pattern: quota needs groups named bytes or inodes")
     return watched
 
 
 def read_config(file: str) -> tuple[Notifier, list[Watched]]:
     """Whom to tell, and what to watch. Raises UsageError."""
-    top = read_settings(file)
-    notifier = read_notifier(top, "fs_watchdog")
-    watched = [read_watched(table) for table in top.take_tables("path")]
-    top.close()
-    return notifier, watched
+    notifier, tables = read_notifier(file, "fs_watchdog", "path")
+    return notifier, [read_watched(*table, Path(file).parent) for table in tables]
 
 
 def run_demo() -> bool:

@@ -54,7 +54,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.alerts import CHANNELS_EXAMPLE, Notifier, read_notifier, send_test
 from kit.cli import Parser, UsageError, regex_pattern, start
 from kit.report import Report, Row, format_seconds, format_table
-from kit.settings import read_settings
+from kit.settings import read_table
 from kit.slurm import call_slurm
 
 __version__ = "0.2.0"
@@ -221,15 +221,12 @@ def make_patterns(values: Mapping[str, re.Pattern[str] | None]) -> Patterns:
 
 def read_config(file: str) -> tuple[Notifier, dict[str, Patterns]]:
     """Whom to tell, and what to watch by label. Raises UsageError."""
-    top = read_settings(file)
-    notifier = read_notifier(top, "slurm_status")
+    notifier, tables = read_notifier(file, "slurm_status", "job")
+    readers = {"label": str, **dict.fromkeys(("name", "user", "group"), regex_pattern)}
     watches: dict[str, Patterns] = {}
-    for table in top.take_tables("job"):
-        label = table.take("label", str, table.need("name"))
-        fields = ("name", "user", "group")
-        watches[label] = make_patterns({f: table.parse(f, regex_pattern) for f in fields})
-        table.close()
-    top.close()
+    for place, table in tables:
+        found = read_table(place, table, readers, "name")
+        watches[found.pop("label", found["name"].pattern)] = make_patterns(found)
     return notifier, watches
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from kit import alerts
 from kit.cli import UsageError
-from kit.settings import Settings
 
 ALERT = ("disk\nfull", "99 % of\nall")
 
@@ -114,7 +113,7 @@ def test_mail_with_starttls_and_login(
                              auth_required=True)  # fmt: skip
 
     def send(password: str) -> str | None:
-        mail = alerts.Mail(["a@x.org"], server, "starttls", ["dog", password], "b@x.org")
+        mail = alerts.Mail(["a@x.org"], server, ["dog", password], "b@x.org")
         return alerts.send_alert(mail, *ALERT)
 
     assert "CERTIFICATE_VERIFY_FAILED" in str(send("woof"))
@@ -147,18 +146,22 @@ def test_a_failing_webhook_keeps_its_secret(
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("text", "message"),
     [
-        ({"mail": {}}, "mail.to: missing"),
-        ({"mail": {"to": ["a@b"], "server": "x:y"}}, "mail.server: 'x:y' is not a mail server"),
-        ({"mail": {"to": ["a@b"], "security": "ssl"}}, "mail.security: has to be starttls or none"),
-        ({"mail": {"to": ["a@b"], "login_file": "login"}}, r"mail\.login_file: needs security"),
-        ({"webhook": {"url_file": "login"}}, "webhook.url_file: has to name a file with"),
+        ("[mail]", "x.toml: mail.to: missing"),
+        ('[mail]\nto = "a@b"', "x.toml: mail.to: has to be a list"),
+        ('[mail]\nto = ["a@b"]\nserver = "x:y"', "mail.server: 'x:y' is not a mail server"),
+        ('[mail]\nto = ["a@b"]\nlogin_file = "url"', "mail.login_file: needs user and password"),
+        ('[webhook]\nurl_file = "url"', "webhook.url_file: has to name a file with the address"),
+        ('[webhook]\nurl_file = "none"', "webhook.url_file: .*none: No such file"),
+        ("", r"x.toml: disk: missing"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, values: dict[str, Any], message: str) -> None:
-    """By file and key; a password is not sent in the clear."""
-    (tmp_path / "login").write_text("dog\nwoof\n")
-    (tmp_path / "login").chmod(0o600)
+def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+    """By file and key."""
+    (tmp_path / "url").write_text("ftp://x\n")
+    (tmp_path / "url").chmod(0o600)
+    disks = "[[disk]]\n" if text.startswith("[") else ""
+    (tmp_path / "x.toml").write_text(disks + text)
     with pytest.raises(UsageError, match=message):
-        alerts.read_channels(Settings(tmp_path / "x.toml", values))
+        alerts.read_notifier(str(tmp_path / "x.toml"), "dog", "disk")

@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 from kit.cli import UsageError, duration
-from kit.settings import Settings, read_settings
+from kit.settings import read_secret, read_table, read_toml
 
-
-@pytest.fixture
-def read(tmp_path: Path):
-    """The settings in a text."""
-
-    def make(text: str) -> Settings:
-        path = tmp_path / "x.toml"
-        path.write_text(text)
-        return read_settings(path)
-
-    return make
+READERS = {"a": str, "wait": duration, "on": bool, "path": list}
 
 
 @pytest.mark.parametrize(
-    ("text", "use", "message"),
+    ("text", "message"),
     [
-        ("a = ", lambda s: s, r"x\.toml: Invalid value \(at end of document\)"),
-        ("a = 3", lambda s: s.take("a"), "x.toml: a: has to be text in quotes"),
-        ('a = "soon"', lambda s: s.parse("a", duration), "x.toml: a: 'soon' is not a duration"),
-        ("", lambda s: s.take_tables("path"), r"\[\[path\]\]: there is none"),
-        ("pth = 1", lambda s: (s.take("path"), s.close()), "pth: no such key; known: path"),
-        ("[[p]]\nb = 1", lambda s: s.take_tables("p")[0].take("b"), "p 1: b: has to be text"),
-        ('f = "none"', lambda s: s.read_secret("f"), "f: .*none: No such file"),
+        ("a = ", r"x\.toml: Invalid value \(at end of document\)"),
+        ("a = 3", "x.toml: a: has to be text in quotes"),
+        ('a = "b"\non = 1', "x.toml: on: has to be true or false"),
+        ('a = "b"\nwait = "soon"', "x.toml: wait: 'soon' is not a duration"),
+        ("on = true", "x.toml: a: missing"),
+        ("pth = 1", "x.toml: pth: no such key; known: a, wait, on, path"),
     ],
 )
-def test_mistakes_are_named(read, text: str, use, message: str) -> None:
-    """By file, table and key."""
+def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+    """By file and key."""
+    path = tmp_path / "x.toml"
+    path.write_text(text)
     with pytest.raises(UsageError, match=message):
-        use(read(text))
+        read_table(f"{path}: ", read_toml(str(path)), READERS, "a")
 
 
-def test_a_secret_is_for_its_owner(read, tmp_path: Path) -> None:
+def test_values_are_read() -> None:
+    """Each by its reader; what is not there is left to the caller. A path is not a table."""
+    with pytest.raises(UsageError, match="path 1: has to be a table"):
+        read_table("path 1: ", "/checkpoints", READERS)
+    assert read_table("x", {"wait": "2m", "on": True}, READERS) == {"wait": 120.0, "on": True}
+
+
+def test_a_secret_is_for_its_owner(tmp_path: Path) -> None:
     """A file that others can read is refused."""
     secret = tmp_path / "login"
+    with pytest.raises(argparse.ArgumentTypeError, match="login: No such file"):
+        read_secret(secret)
     secret.write_text("user\nword\n")
     secret.chmod(0o644)
-    top = read('login_file = "login"')
-    with pytest.raises(UsageError, match=r"others can read .*chmod 600"):
-        top.read_secret("login_file")
+    with pytest.raises(argparse.ArgumentTypeError, match=r"others can read .*chmod 600"):
+        read_secret(secret)
     secret.chmod(0o600)
-    assert top.read_secret("login_file") == ["user", "word"]
+    assert read_secret(secret) == ["user", "word"]
