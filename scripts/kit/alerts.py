@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kit.cli import UsageError
 from kit.report import read_json, write_json
 from kit.settings import read_secret, read_table, read_toml
 
@@ -21,8 +20,6 @@ SECONDS = 30.0
 """What a server may take to answer."""
 
 CHANNELS_EXAMPLE = """\
-stdout = true                       # alerts on stdout too
-
 #[mail]
 #to = ["you@example.org"]
 #from = "watchdog@example.org"
@@ -128,24 +125,18 @@ class Notifier:
     channels do not hear of it twice.
     """
 
-    tool: str
+    title: str
     channels: Sequence[Channel]
-    title: str = ""
     path: Path | None = None
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
     sent: list[dict[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def load(self) -> None:
-        """Begin a look with what the file holds. Raises UsageError where it is some other file."""
+        """Begin a look with what the file holds. Raises UsageError where it is not JSON."""
         self.sent, self.problems = [], []
-        if self.path is None or not self.path.exists():
-            return
-        kind = f"state of {self.tool}"
-        document = read_json("state", self.path)
-        if not isinstance(document, dict) or document.get("kind") != kind:
-            raise UsageError(f"{self.path} is not the {kind}: name another file, or remove it")
-        self.entries = document["entries"]
+        if self.path and self.path.exists():
+            self.entries = read_json("state", self.path)["entries"]
 
     def settle(self, key: str, seen: str) -> dict[str, Any]:
         """The entry of a key after a look; its `state` is what counts now."""
@@ -169,9 +160,8 @@ class Notifier:
                 continue
             names = [f"{key} {self.entries[key]['state']}" for key in due[:3]]
             more = f" and {len(due) - 3} more" if len(due) > 3 else ""
-            title = self.title or self.tool
-            text = "\n".join(f"{title}: {sentences[key]}" for key in due)
-            subject = f"[{title}] {', '.join(names)}{more}"
+            text = "\n".join(f"{self.title}: {sentences[key]}" for key in due)
+            subject = f"[{self.title}] {', '.join(names)}{more}"
             if problem := send_alert(channel, subject, text):
                 self.problems.append(f"{problem}; it will be sent at the next look")
                 continue
@@ -181,7 +171,7 @@ class Notifier:
                 self.entries[key]["told"][channel.name] = state
         try:
             if self.path:
-                write_json(self.path, {"kind": f"state of {self.tool}", "entries": self.entries})
+                write_json(self.path, {"entries": self.entries})
         except OSError as error:
             text = f"the state was not saved, so alerts may come again: {error.strerror}"
             self.problems.append(text)
@@ -193,7 +183,7 @@ def read_notifier(
     file: str, tool: str, watched: str
 ) -> tuple[Notifier, list[tuple[str, dict[str, Any]]]]:
     """The notifier of a file, and its tables `[[watched]]`, each with its place for messages.
-    Alerts go to stdout where the file names no other channel. Raises UsageError."""
+    Alerts go to stdout, and to the channels of the file. Raises UsageError."""
 
     def find_file(name: str) -> Path:
         return Path(file).parent / Path(name).expanduser()
@@ -209,9 +199,9 @@ def read_notifier(
             raise argparse.ArgumentTypeError("has to name a file with the address: https://...")
         return address
 
-    readers = {"title": str, "state": find_file, "stdout": bool, "mail": dict, "webhook": dict}
+    readers = {"title": str, "state": find_file, "mail": dict, "webhook": dict}
     top = read_table(f"{file}: ", read_toml(file), {**readers, watched: list}, watched)
-    channels: list[Channel] = []
+    channels: list[Channel] = [Stdout()]
     if "mail" in top:
         readers = {"to": list, "from": str, "server": mail_server, "login_file": login}
         mail = read_table(f"{file}: mail.", top["mail"], readers, "to")
@@ -220,8 +210,6 @@ def read_notifier(
     if "webhook" in top:
         hook = read_table(f"{file}: webhook.", top["webhook"], {"url_file": url}, "url_file")
         channels.append(Webhook(hook["url_file"]))
-    if top.get("stdout", not channels):
-        channels.append(Stdout())
     state = top.get("state", Path(file).with_suffix(".state.json"))
     tables = [(f"{file}: {watched} {i}: ", one) for i, one in enumerate(top[watched], start=1)]
-    return Notifier(tool, channels, top.get("title", tool), state), tables
+    return Notifier(top.get("title", tool), channels, state), tables

@@ -10,7 +10,7 @@ from typing import Any
 
 from kit.cli import UsageError
 
-KINDS = {str: "text in quotes", bool: "true or false", dict: "a table", list: "a list"}
+KINDS = {str: "text in quotes", dict: "a table", list: "a list"}
 
 Readers = Mapping[str, type | Callable[[str], Any]]
 """By key: a type of KINDS, or what makes a value of a text, as a type of argparse does."""

@@ -122,7 +122,7 @@ def test_soon_is_told_before_it_is_full(look: Callable[[str], Any], tmp_path: Pa
     now = time.time()
     samples = [[now - day * DAY, 8e6 - day * 1e6] for day in range(7, 0, -1)]
     entry = {"state": "ok", "seen": "ok", "since": 0, "count": 1, "told": {}, "samples": samples}
-    document = {"kind": "state of fs_watchdog", "entries": {f"{tmp_path}/data bytes": entry}}
+    document = {"entries": {f"{tmp_path}/data bytes": entry}}
     (tmp_path / "watch.state.json").write_text(json.dumps(document))
     (alert,) = look(text).alerts
     assert re.search(r"data bytes: full soon: .*; full about \d{4}-\d\d-\d\d, in ", alert)
@@ -141,9 +141,9 @@ def test_the_example_is_right(module: Any, run_tool: Callable[..., Any], tmp_pat
     notifier, watched = module.read_config(str(config))
     login, server = ["dog", "woof"], ("mail.example.org", 587)
     assert [tuple(channel) for channel in notifier.channels] == [
+        ("stdout",),
         (["you@example.org"], server, login, "watchdog@example.org", "mail"),
         ("https://example.org/x", "webhook"),
-        ("stdout",),
     ]
     (line,) = re.findall(r"^# +prints: (.*)$", text, re.MULTILINE)
     quota = next(one for one in watched if one.method == "quota")

@@ -6,7 +6,7 @@
 r"""Which file system or quota is running out of bytes or inodes, and on which day will it be full?
 
 A training run dies when its checkpoints no longer fit, or when there is no inode left. This alerts
-by mail, webhook or on stdout: once when something gets worse, and once when it is good again.
+on stdout, by mail and by webhook: once when something gets worse, and once when it is good again.
 
 ## What is measured
 
@@ -193,12 +193,6 @@ def measure_quota(watched: Watched) -> Answer:
 MEASURES = {"statvfs": measure_statvfs, "du": measure_du, "quota": measure_quota}
 
 
-def add_sample(samples: list[list[float]], used: float) -> list[list[float]]:
-    """The samples with one more, and none older than HISTORY."""
-    now = time.time()
-    return [*(sample for sample in samples if now - HISTORY <= sample[0] < now), [now, used]]
-
-
 def make_forecast(samples: Sequence[Sequence[float]], free: float) -> float | None:
     """Seconds until `free` is used up, by a line through the samples; None where they cannot tell,
     or it is far away."""
@@ -226,7 +220,7 @@ def judge(finding: Finding, before: str) -> str:
 
 def look(watched: Watched, notifier: Notifier) -> list[Finding]:
     """Measure a path and settle in the notifier what that means."""
-    failure, answer, findings = "", {}, []
+    now, failure, answer, findings = time.time(), "", {}, []
     try:
         answer = MEASURES[watched.method](watched)
     except (OSError, argparse.ArgumentTypeError) as error:  # the latter: not a number
@@ -238,7 +232,8 @@ def look(watched: Watched, notifier: Notifier) -> list[Finding]:
         samples = before["samples"]
         if quantity in answer:
             used, capacity = answer[quantity]
-            amount, samples = limit(capacity), add_sample(samples, used)
+            amount = limit(capacity)
+            samples = [one for one in samples if now - HISTORY <= one[0] < now] + [[now, used]]
             end = amount if capacity is None else capacity
             seconds = None if end is None else make_forecast(samples, end - used)
             numbers = {"used": used, "capacity": capacity, "limit": amount, "fill_seconds": seconds}
@@ -323,7 +318,7 @@ def run_demo() -> bool:
         file = Path(name) / "checkpoints" / "step1"
         file.parent.mkdir()
         watched = [Watched(str(file.parent), {"bytes": limit_value("1MB used")}, "du")]
-        notifier = Notifier("fs_watchdog", [Stdout()], "demo", path=Path(name) / "state.json")
+        notifier = Notifier("demo", [Stdout()], Path(name) / "state.json")
         told = []
         for file_size in (400_000, 1_300_000, 1_300_000, 0):
             file.write_bytes(os.urandom(file_size))

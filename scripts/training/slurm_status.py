@@ -6,8 +6,8 @@
 r"""Is my training job running, pending, stuck, or gone from the queue without anyone noticing?
 
 A job that ends in the night without a successor costs a cluster until somebody looks. This watchdog
-asks squeue for the jobs whose name, user and group match, and alerts by mail, webhook or on stdout:
-once when a watch gets worse, and once when it is good again.
+asks squeue for the jobs whose name, user and group match, and alerts on stdout, by mail and by
+webhook: once when a watch gets worse, and once when it is good again.
 
 | state | meaning |
 |:--|:--|

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from kit.alerts import Notifier
-from kit.cli import UsageError
 
 
 class Channel:
@@ -37,7 +36,7 @@ def look(tmp_path: Path, channels: list[Any]):
     """One look by a process of its own that sees these states; what went wrong."""
 
     def make(**states: str) -> list[str]:
-        notifier = Notifier("dog", channels, "x", tmp_path / "s.json")
+        notifier = Notifier("x", channels, tmp_path / "s.json")
         notifier.load()
         for key, state in states.items():
             notifier.settle(key, state)
@@ -77,11 +76,3 @@ def test_many_changes_are_one_alert(look, channels: list[Any]) -> None:
         look(a="bad", b="bad", c="bad", d="bad", e="ok")
     assert channels[0].subjects() == ["[x] a bad, b bad, c bad and 1 more"]
     assert len(channels[0].alerts[0][1].splitlines()) == 4
-
-
-def test_another_file_is_left_alone(look, tmp_path: Path) -> None:
-    """It is not overwritten."""
-    (tmp_path / "s.json").write_text('{"mine": 1}')
-    with pytest.raises(UsageError, match="is not the state of dog: name another file"):
-        look(disk="ok")
-    assert (tmp_path / "s.json").read_text() == '{"mine": 1}'
