@@ -226,7 +226,8 @@ def read_config(file: str) -> tuple[Notifier, dict[str, Patterns]]:
     watches: dict[str, Patterns] = {}
     for place, table in tables:
         found = read_table(place, table, readers, "name")
-        watches[found.pop("label", found["name"].pattern)] = make_patterns(found)
+        label = found.pop("label", found["name"].pattern)
+        watches[label] = make_patterns(found)
     return notifier, watches
 
 
