@@ -1,6 +1,6 @@
 """Times bindery side by side with its peers, on one book, in one run, and prints the ratios.
 
-usage: nox -s bench -- [--book DIR] [--runs N] [--only check,html,pdf,epub]
+usage: nox -s bench -- [--book DIR] [--runs N] [--only check,html,pdf,epub] [--keep]
 
 Each pair is run in turn, ours, theirs, ours, theirs, so that a machine that drifts drifts for
 both; the ratio is that of the medians, and the range that of the pairs. Whole processes are
@@ -8,18 +8,26 @@ timed, from start to exit. The peers:
 
 - check: linkchecker over plain pages of the chapters, all of them given to it, AnchorCheck on,
          threads 0;
-- html:  MkDocs with the Material theme, and Sphinx with MyST, their standard settings, cold;
+- html:  Zensical, cold and after a word has changed, and Sphinx with MyST, cold; their standard
+         settings;
 - pdf:   WeasyPrint on the joined book: one document, no tags, no contents, no page numbers;
 - epub:  pandoc on the same joined book, split by chapter.
 
-Building a book twice in one folder would let caches help, so each run starts from a clean one.
+Cold runs start without outputs and caches. After a word: the same command again, in the place of
+the last run, with a word more in one chapter.
+
+`--keep` adds the ratios to ratios.json. A ratio that is more than 15 % worse than the last kept
+one of the same book is an error, with exit status 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import itertools
 import json
 import os
+import platform
 import posixpath
 import re
 import shutil
@@ -30,7 +38,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pypandoc
 from bindery.check.rules import RULES
@@ -38,22 +48,34 @@ from bindery.core.config import load_config
 from markdown_it import MarkdownIt
 from mdit_py_plugins.anchors import anchors_plugin
 
-GOALS = {"linkchecker": 0.2, "MkDocs Material": 1.0, "WeasyPrint": 1.6, "pandoc": 1.2}
-"""Largest ratio to each peer that this project accepts for a book of some fifty chapters; in a
-small one most of the time is that of starting Python, and ratios say little."""
+RATIOS = Path(__file__).with_name("ratios.json")
+WORSE = 1.15
+GOALS = {
+    ("check", "linkchecker"): 0.1,
+    ("html", "Zensical"): 1.0,
+    ("html, a word", "Zensical"): 0.7,
+    ("pdf", "WeasyPrint"): 1.3,
+    ("epub", "pandoc"): 0.8,
+}
+"""Ratios that a book of some fifty chapters should reach; in a small one most of the time is that
+of starting Python, and ratios say little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """A command of ours and one of a peer's. `prepare` brings both back to the start."""
+    """A command of ours and one of a peer's. `prepare` makes both start alike."""
 
     verb: str
+    work: str
     peer: str
     ours: list[str]
     theirs: list[str]
     prepare: Callable[[], None]
     good: tuple[int, ...] = (0,)
     """Exit statuses of a run that did its work; findings are work done."""
+
+
+Row = dict[str, Any]
 
 
 def main() -> int:
@@ -65,7 +87,7 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=3, help="pairs of runs of each contest")
     parser.add_argument("--only", default="check,html,pdf,epub", help="contests, by comma")
-    parser.add_argument("--json", type=Path, help="write the seconds here")
+    parser.add_argument("--keep", action="store_true", help="add the ratios to ratios.json")
     options = parser.parse_args()
     if options.runs < 1:
         parser.error("--runs counts from 1")
@@ -76,15 +98,60 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bindery-bench-") as name:
         work = Path(name)
         book = copy_book(options.book, work)
+        title = load_config(book, RULES).title
         rows = [
             race(contest, options.runs)
             for contest in make_contests(book, work)
             if contest.verb in wanted
         ]
     print_rows(rows)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
-    return 0
+    kept = json.loads(RATIOS.read_text()) if RATIOS.exists() else []
+    worse = find_worse(kept, title, rows)
+    for line in worse:
+        print(f"error: {line}", file=sys.stderr)
+    if options.keep:
+        kept.append(describe_run(title, options.runs, rows))
+        RATIOS.write_text(json.dumps(kept, indent=1) + "\n")
+    return int(bool(worse))
+
+
+def find_worse(kept: list[Row], title: str, rows: list[Row]) -> list[str]:
+    """What is more than 15 % worse than the last kept ratio of this book, a line each."""
+    last = {
+        (row["work"], row["peer"]): row["ratio"]
+        for run in kept
+        if run["book"] == title
+        for row in run["ratios"]
+    }
+    return [
+        f"{row['work']} against {row['peer']}: {row['ratio']:.2f}, last kept {before:.2f}"
+        for row in rows
+        if (before := last.get((row["work"], row["peer"]))) and row["ratio"] > WORSE * before
+    ]
+
+
+def describe_run(title: str, runs: int, rows: list[Row]) -> Row:
+    """An entry of ratios.json: when, on what, with which versions, and the medians."""
+    packages = ("linkchecker", "zensical", "sphinx", "myst-parser", "weasyprint", "pypandoc_binary")
+    cpus = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "book": title,
+        "machine": f"{os.cpu_count()} x {cpus[1] if cpus else platform.machine()}",
+        "python": platform.python_version(),
+        "peers": {name: version(name) for name in packages},
+        "runs": runs,
+        "ratios": [
+            {
+                "work": row["work"],
+                "peer": row["peer"],
+                "seconds": round(statistics.median(row["ours"]), 2),
+                "peer_seconds": round(statistics.median(row["theirs"]), 2),
+                "ratio": round(row["ratio"], 3),
+            }
+            for row in rows
+        ],
+    }
 
 
 def copy_book(source: Path, work: Path) -> Path:
@@ -125,6 +192,7 @@ def make_contests(book: Path, work: Path) -> Iterator[Contest]:
     verify_crawl(crawl, len(pages))
     yield Contest(
         "check",
+        "check",
         "linkchecker",
         [*bindery, "check", "--root", str(book)],
         crawl,
@@ -132,26 +200,31 @@ def make_contests(book: Path, work: Path) -> Iterator[Contest]:
         (0, 1),
     )
 
-    mkdocs = work / "mkdocs.yml"
-    mkdocs.write_text(
-        f"site_name: Bench\ndocs_dir: {sources}\nsite_dir: {work / 'mkdocs'}\n"
-        "theme:\n  name: material\n  font: false\n"
+    settings = work / "mkdocs.yml"
+    settings.write_text(
+        "site_name: Bench\ndocs_dir: sources\nsite_dir: zensical\ntheme:\n  font: false\n"
     )
 
-    def clean_mkdocs() -> None:
+    def clean_zensical() -> None:
         clean()
-        shutil.rmtree(work / "mkdocs", ignore_errors=True)
+        shutil.rmtree(work / "zensical", ignore_errors=True)
+        shutil.rmtree(work / ".cache", ignore_errors=True)
 
-    yield Contest(
-        "html",
-        "MkDocs Material",
-        [*bindery, "html", *build],
-        [python, "-m", "mkdocs", "build", "--quiet", "--config-file", str(mkdocs)],
-        clean_mkdocs,
-    )
-    settings = work / "sphinx"
-    settings.mkdir()
-    (settings / "conf.py").write_text(
+    words = itertools.count()
+
+    def add_word() -> None:
+        """Both have built before the first word comes: the cold runs were just before."""
+        for chapter in (sources / inside[-1], book / chapters[-1]):
+            with chapter.open("a") as file:
+                file.write(f"\nWord {next(words)}.\n")
+
+    build_site = [python, "-m", "zensical", "build", "--config-file", str(settings)]
+    html = [*bindery, "html", *build]
+    yield Contest("html", "html", "Zensical", html, build_site, clean_zensical)
+    yield Contest("html", "html, a word", "Zensical", html, build_site, add_word)
+    conf = work / "sphinx"
+    conf.mkdir()
+    (conf / "conf.py").write_text(
         "project = 'Bench'\nextensions = ['myst_parser']\nroot_doc = 'README'\n"
         "myst_heading_anchors = 6\nsuppress_warnings = ['*']\n"
     )
@@ -162,10 +235,11 @@ def make_contests(book: Path, work: Path) -> Iterator[Contest]:
 
     yield Contest(
         "html",
+        "html",
         "Sphinx + MyST",
-        [*bindery, "html", *build],
+        html,
         [
-            python, "-m", "sphinx", "-q", "-b", "html", "-c", str(settings),
+            python, "-m", "sphinx", "-q", "-b", "html", "-c", str(conf),
             str(sources), str(work / "sphinx-out"),
         ],
         clean_sphinx,
@@ -179,12 +253,14 @@ def make_contests(book: Path, work: Path) -> Iterator[Contest]:
     )
     yield Contest(
         "pdf",
+        "pdf",
         "WeasyPrint",
         [*bindery, "pdf", *build],
         [python, str(script), str(joined), str(work / "plain.pdf")],
         clean,
     )
     yield Contest(
+        "epub",
         "epub",
         "pandoc",
         [*bindery, "epub", *build],
@@ -278,7 +354,7 @@ def join_chapters(sources: Path, chapters: list[str]) -> str:
     )
 
 
-def race(contest: Contest, runs: int) -> dict[str, object]:
+def race(contest: Contest, runs: int) -> Row:
     ours, theirs = [], []
     for _ in range(runs):
         contest.prepare()
@@ -287,17 +363,15 @@ def race(contest: Contest, runs: int) -> dict[str, object]:
         theirs.append(run(contest.theirs, contest.good))
     pairs = sorted(a / b for a, b in zip(ours, theirs, strict=True))
     ratio = statistics.median(ours) / statistics.median(theirs)
-    goal = GOALS.get(contest.peer)
-    print(f"{contest.verb} against {contest.peer}: {ratio:.2f}", file=sys.stderr, flush=True)
+    print(f"{contest.work} against {contest.peer}: {ratio:.2f}", file=sys.stderr, flush=True)
     return {
-        "verb": contest.verb,
+        "work": contest.work,
         "peer": contest.peer,
         "ours": ours,
         "theirs": theirs,
         "ratio": ratio,
         "least": pairs[0],
         "most": pairs[-1],
-        "goal": goal,
     }
 
 
@@ -317,15 +391,14 @@ def run(command: list[str], good: tuple[int, ...]) -> float:
     return seconds
 
 
-def print_rows(rows: list[dict[str, object]]) -> None:
+def print_rows(rows: list[Row]) -> None:
     print("| what | peer | ours, s | theirs, s | ratio | range | goal |")
     print("|:-----|:-----|--------:|----------:|------:|:------|-----:|")
     for row in rows:
-        ours = statistics.median(row["ours"])  # type: ignore[arg-type]
-        theirs = statistics.median(row["theirs"])  # type: ignore[arg-type]
-        goal = f"{row['goal']}" if row["goal"] is not None else ""
+        ours, theirs = statistics.median(row["ours"]), statistics.median(row["theirs"])
+        goal = GOALS.get((row["work"], row["peer"]), "")
         print(
-            f"| {row['verb']} | {row['peer']} | {ours:.2f} | {theirs:.2f} | {row['ratio']:.2f} "
+            f"| {row['work']} | {row['peer']} | {ours:.2f} | {theirs:.2f} | {row['ratio']:.2f} "
             f"| {row['least']:.2f} to {row['most']:.2f} | {goal} |"
         )
 
