@@ -101,7 +101,9 @@ def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
         try:
             with Image.open(tree.root / path) as image:
                 width, height = image.size
-                is_on_its_side = image.getexif().get(ExifTags.Base.Orientation, 1) >= 5
+                # That of PngImageFile decodes the picture to look for a block behind it.
+                exif = Image.Image.getexif(image)
+                is_on_its_side = exif.get(ExifTags.Base.Orientation, 1) >= 5
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
             continue
         sizes[path] = (height, width) if is_on_its_side else (width, height)
