@@ -265,11 +265,12 @@ def count(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time bindery beside other book builders (arguments go to build/bench/compare.py), and the
-    comparison of a book with 1,000 records."""
+    """Time bindery beside other book builders (arguments go to build/bench/compare.py), how that
+    grows with the book, and a book with 1,000 records."""
     ensure_native_libraries(session)
     session.install("-e", ".", *group("bench"))
     session.run("python", "build/bench/evidence.py")
+    session.run("python", "build/bench/growth.py")
     session.run("python", "build/bench/compare.py", *session.posargs)
 
 
