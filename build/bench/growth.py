@@ -31,6 +31,7 @@ LARGEST_EXPONENT = 1.2
 MOST = {"check": 16, "html": 16, "epub": 8, "pdf": 4}
 """Copies; the PDF of four takes minutes and gigabytes."""
 SMALL_CHAPTERS = 5000
+PARTS = 50
 
 
 class Cost(NamedTuple):
@@ -96,10 +97,11 @@ def write_copies(one: Path, target: Path, count: int) -> Path:
 
 
 def write_small(target: Path, count: int) -> Path:
-    """A book of chapters of a paragraph, a hundred in a part, each linked to the next."""
+    """A book of chapters of a paragraph in fifty parts, each linked to the next."""
+    size = count // PARTS
     parts: list[dict[str, Any]] = []
-    for first in range(0, count, 100):
-        names = [f"p{first}/c{number}.md" for number in range(first, first + 100)]
+    for first in range(0, count, size):
+        names = [f"p{first}/c{number}.md" for number in range(first, first + size)]
         (target / f"p{first}").mkdir(parents=True)
         for number, name in enumerate(names, start=first):
             link = "" if name == names[-1] else f" Go on with [the next](c{number + 1}.md)."

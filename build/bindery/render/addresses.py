@@ -38,7 +38,9 @@ def find_page(path: str, folder: str) -> str:
 
 def relate(page: str, here: str) -> str:
     """The address of one page of the site as another one writes it."""
-    return posixpath.relpath(page, posixpath.dirname(here) or ".")
+    parts, start = page.split("/"), here.split("/")[:-1]
+    common = len(posixpath.commonprefix([parts, start]))
+    return "/".join([*[".."] * (len(start) - common), *parts[common:]]) or "."
 
 
 def make_prefixes(chapters: Iterable[Chapter], folder: str) -> Mapping[str, str]:

@@ -125,6 +125,11 @@ def gather_site(inspection: Inspection, edition: Edition, out: Path, progress: P
         dialect,
         Texts(inspection, dialect, exhibits, progress),
         number_chapters(inspection),
+        {
+            places[chapter.path]: (which, number)
+            for which, part in enumerate(inspection.book.parts)
+            for number, chapter in enumerate(part.chapters)
+        },
         exhibits,
         shelf_tools,
         folder,

@@ -76,13 +76,13 @@ def _list_menu(site: Site, here: str) -> list[MenuPart]:
     """The menu of one page: the chapters of its own part, and of the others the first. A script
     adds the rest from `menu.js`, so that a page does not grow with the book."""
     menu = []
-    for part in site.book.parts:
-        places = [site.places[chapter.path] for chapter in part.chapters]
-        is_open = here in places or not part.title
-        first = max(0, places.index(here) - _NEAR) if here in places else 0
+    own, number = site.standing.get(here, (-1, 0))
+    for which, part in enumerate(site.book.parts):
+        is_open = which == own or not part.title
+        first = max(0, number - _NEAR) if which == own else 0
         shown = part.chapters[first : first + 2 * _NEAR] if is_open else part.chapters[:1]
         links = [site.link_chapter(chapter, here) for chapter in shown]
-        menu.append(MenuPart(part.title, links, is_open, len(places)))
+        menu.append(MenuPart(part.title, links, is_open, len(part.chapters)))
     if site.tools:
         links = list(_list_tools(site, here))
         menu.append(MenuPart("Tools", links, is_open=any(link.is_here for link in links)))

@@ -111,6 +111,8 @@ class Site:
     texts: Texts
     numbers: Mapping[str, str]
     """Those of the chapters, by their path."""
+    standing: Mapping[str, tuple[int, int]]
+    """By the page of a chapter: which part of the book it is in, and which chapter of that it is."""
     exhibits: tuple[Exhibit, ...]
     tools: tuple[ToolPage, ...]
     tools_folder: str
