@@ -112,7 +112,7 @@ class Site:
     numbers: Mapping[str, str]
     """Those of the chapters, by their path."""
     standing: Mapping[str, tuple[int, int]]
-    """By the page of a chapter: which part of the book it is in, and which chapter of that it is."""
+    """By the page of a chapter, which part of the book it is in, and which chapter of that part."""
     exhibits: tuple[Exhibit, ...]
     tools: tuple[ToolPage, ...]
     tools_folder: str
