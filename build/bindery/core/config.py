@@ -118,6 +118,8 @@ class Config:
     """File name of the ebooks, without its ending."""
     paper: str = PAPERS[0]
     """The paper that the PDF is laid out for."""
+    style: Mapping[str, str] = field(default_factory=dict)
+    """The author's style sheet of each output that has one."""
     repository: Repository | None = None
     allowed_schemes: tuple[str, ...] = DEFAULT_SCHEMES
     link_days: int = DEFAULT_LINK_DAYS
@@ -230,6 +232,7 @@ class _Reader:
                 "not_chapters": partial(self._list, read=self._path_below),
                 "moved": partial(self._entries, read=self._read_move),
                 "outputs": partial(self._keys, place="below `outputs:`"),
+                "style": partial(self._keys, place="below `style:`"),
                 "repository": self._read_repository,
                 "links": partial(self._keys, place="below `links:`"),
                 "claims": partial(self._keys, place="below `claims:`"),
@@ -244,6 +247,7 @@ class _Reader:
                 "formats": partial(self._list, read=partial(self._choice, choices=FORMATS)),
                 "paper": partial(self._choice, choices=PAPERS),
             },
+            "below `style:`": dict.fromkeys(FORMATS, self._file),
             "below `repository:`": {"url": self._url, "ref": self._text, "branch": self._text},
             "below `links:`": {"schemes": texts, "shelf_life": self._shelf_life},
             "below `claims:`": {"shelf_life": self._shelf_life},
@@ -256,7 +260,7 @@ class _Reader:
             },
             "to a chapter": {"path": self._path_below, "title": self._text},
             "to a tool, below `tools: NAME:`": {
-                "path": self._read_tool_path,
+                "path": self._file,
                 "output": partial(self._choice, choices=OUTPUT_CLASSES),
                 "texts": partial(self._entries, read=self._read_arguments),
                 "shelf_life": self._shelf_life,
@@ -394,6 +398,12 @@ class _Reader:
             raise self._wrong(node, f"{what} '{raw}' leaves the book", hint)
         return "" if str(path) == "." else str(path)
 
+    def _file(self, node: Node, what: str) -> str:
+        path = self._path(node, what)
+        if not (self.root / path).is_file():
+            raise self._wrong(node, f"there is no file '{path}'")
+        return path
+
     def _path_below(self, node: Node, what: str) -> str:
         """A path relative to the folder of the chapters."""
         return self._path(node, what, self.folder)
@@ -468,12 +478,6 @@ class _Reader:
         tool = {"output": "measured", **self._keys(node, f"the tool {what}", place, ("path",))}
         days = tool.pop("shelf_life", DEFAULT_SHELF_DAYS)
         return ToolEntry(name=name, span=self._span(node), shelf_days=days, **tool)
-
-    def _read_tool_path(self, node: Node, what: str) -> str:
-        path = self._path(node, what)
-        if not (self.root / path).is_file():
-            raise self._wrong(node, f"there is no file '{path}'")
-        return path
 
     def _read_arguments(self, node: Node, what: str, name: str) -> tuple[str, ...]:
         if not _NAME.fullmatch(name):

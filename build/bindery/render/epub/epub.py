@@ -40,6 +40,7 @@ from bindery.core.model import (
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
 from bindery.core.whole_files import make_work_folder, write_whole
 from bindery.render.addresses import make_prefixes, quote_fragment
+from bindery.render.author_style import read_author_style
 from bindery.render.completeness import (
     Contents,
     Lack,
@@ -126,6 +127,9 @@ def build_epub(
             bodies.append(tidy_markup(texts[chapter.path], ids))
         progress("package")
         cover = images.get(config.cover)
+        style = (_HERE / "styles" / "epub.css").read_text(encoding="utf-8")
+        style += read_author_style(config, inspection.tree, "epub")
+        (work / "epub.css").write_text(style, encoding="utf-8")
         packed, findings = _run_pandoc(config, edition, bodies, cover, work)
     progress("contents")
     data = _finish(packed, inspection, edition, dialect)
@@ -158,7 +162,7 @@ def _run_pandoc(
     output = work / "book.epub"
     command = (
         *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
-        f"--css={_HERE / 'styles' / 'epub.css'}",
+        "--css=epub.css",
         f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
         *((f"--epub-cover-image={cover.name}",) if cover else ()),
         f"--output={output.name}",

@@ -27,6 +27,7 @@ from bindery.core.config import Config
 from bindery.core.model import BookError, Finding, ResolvedBook, Severity, Span
 from bindery.core.whole_files import name_target, write_whole
 from bindery.render.addresses import make_prefixes
+from bindery.render.author_style import read_author_style
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
@@ -86,11 +87,13 @@ def build_pdf(
     )
     root, subjects = _join_book(inspection, edition, dialect, progress)
     progress("pages")
+    style = read_author_style(config, inspection.tree, "pdf")
     fetcher = ClosedFetcher((inspection.tree.root, find_package_folder()), images.values())
     try:
         # The engine keeps fonts and images in temporary files.
         with keep_log() as log, name_target(Path(tempfile.gettempdir())):
-            document = _lay_out(root, subjects, Typesetter(paper, fetcher), config)
+            setter = Typesetter(paper, fetcher, style)
+            document = _lay_out(root, subjects, setter, config)
             progress("file")
             data = write_file(document)
     except FatalURLFetchingError as error:

@@ -130,8 +130,10 @@ def write_file(document: Any) -> bytes:
 class Typesetter:
     """Lays out trees of elements on one kind of paper, with the same fonts."""
 
-    def __init__(self, paper: Paper, fetcher: ClosedFetcher) -> None:
+    def __init__(self, paper: Paper, fetcher: ClosedFetcher, style: str = "") -> None:
+        """`style` comes after the style sheet of bindery."""
         self._paper = paper
+        self._style = style
         self._fetcher = fetcher
         self._fonts = FontConfiguration()
         self._base = f"{find_package_folder().as_uri()}/"
@@ -141,7 +143,8 @@ class Typesetter:
     def lay_out(self, root: ElementTree.Element, *, first_page: int = 1, digits: int = 1) -> Any:
         """The pages of a tree. Numbers of pages beside links are zeros, as many as `digits`."""
         if digits not in self._styles:
-            self._styles[digits] = self._read_sheet(_read_style(self._paper, digits))
+            style = _read_style(self._paper, digits) + self._style
+            self._styles[digits] = self._read_sheet(style)
         styles = [self._faces, self._styles[digits]]
         if first_page > 1:
             side = "right" if first_page % 2 else "left"

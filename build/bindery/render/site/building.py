@@ -18,6 +18,7 @@ from bindery.core.repository import MADE_BY_US, RECORDS_FOLDER
 from bindery.core.whole_files import make_folder
 from bindery.render.addresses import find_page
 from bindery.render.appendix import find_appendix
+from bindery.render.author_style import read_author_style
 from bindery.render.completeness import Proof, prove_site
 from bindery.render.frames import open_frames
 from bindery.render.images import list_images, read_sizes
@@ -93,10 +94,12 @@ def list_files(site: Site) -> dict[str, bytes | Path]:
     """What a site holds beside its texts, by place: what is written, or the file that is copied.
     Of the files that pages show, those of the pages that have been written."""
     root = site.inspection.tree.root
-    files: dict[str, bytes | Path] = {
+    assets = {
         asset.name: asset.read_bytes()
         for asset in (resources.files("bindery.render.site") / "static").iterdir()
     }
+    assets["site.css"] += read_author_style(site.config, site.inspection.tree, "html").encode()
+    files: dict[str, bytes | Path] = {**assets}
     files |= {f"{DOWNLOADS}/{one.path.name}": one.path for one in site.downloads}
     for path in sorted(site.dialect.used_files):
         files[place_file(path, site.config.folder)] = root / path
