@@ -31,8 +31,6 @@ Exit status: 0 not worse; 1 worse than the other run by more than the margin; 2 
 wrong use.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import sys
@@ -124,7 +122,6 @@ def judge(ratio: float, margin: float) -> str:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="compare", version=__version__, demo=PROFILES["demo"], json=False)
     parser.add_argument("mine", help="JSON of your run")
     parser.add_argument("other", help="JSON or record to compare it with")
@@ -132,7 +129,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     paths = (options.mine, options.other)
     mine, other = (DEMO, DEMO) if options.demo else map(read_run, paths)

@@ -26,8 +26,6 @@ throttle reason but gpu_idle on an idle machine; no note that you cannot explain
 Exit status: 0 done, with notes or without; 1 the demo found a wrong fact; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import importlib
@@ -329,14 +327,12 @@ def print_report(report: Facts) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "env_report", __version__, demo=[])
     parser.add_argument("--with-hostname", action="store_true", help="add the host name")
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     path = check_writable("--json", options.json) if options.json else None
     report = collect_report(options.with_hostname)

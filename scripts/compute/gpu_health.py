@@ -40,8 +40,6 @@ Every row is `ok`, every node has its GPUs, and the last line says that all are 
 Exit status: 0 all is well; 1 something was found, or no accelerator was; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -404,7 +402,6 @@ def print_gpus(rows: Sequence[Row]) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "gpu_health", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     add("files", nargs="*", type=Path, metavar="FILE", help="saved output, one file per node")
@@ -414,7 +411,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("gpu_health", __version__, METHOD, options.json)
     if options.demo:

@@ -46,8 +46,6 @@ Exit status: 0 done, also when the budget ended it; 1 a wrong answer, a rate abo
 device that failed, nothing measured, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import itertools
@@ -416,7 +414,6 @@ def print_results(report: Report) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "mamf_finder", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -448,7 +445,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     for name in "mnk":
         if getattr(options, f"{name}_range"):

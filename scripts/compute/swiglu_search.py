@@ -35,8 +35,6 @@ best when the run is repeated. Use the number of tokens that one rank really has
 Exit status: 0 done; 1 a wrong answer, a rate above `--peak`, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import math
@@ -196,7 +194,6 @@ def print_results(report: Report) -> bool:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "swiglu_search", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -218,7 +215,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     widths = list_widths(options.hidden, options.tp, options.window, options.step)
     units = {"operations": "FLOP"}

@@ -38,8 +38,6 @@ rank. Of `read`: `no rank differs`, or the rank, its collective and its line of 
 Exit status: 0 each fault was named as it should be, or no rank differs; 1 not so; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import io
@@ -394,7 +392,6 @@ def read_folders(options: argparse.Namespace, report: Report) -> bool:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "collective_mismatch", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -414,7 +411,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if options.task == "play" and (unknown := set(options.names) - set(FAULTS)):
         raise UsageError(f"there is no fault {min(unknown)}: write {', '.join(FAULTS)}")

@@ -36,8 +36,6 @@ second epoch on. PSS that grows for hours is a leak, often in DataLoader workers
 Exit status: that of the command (128 plus the number of the signal that ended it); 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import re
@@ -152,7 +150,6 @@ def tell(text: str) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="mem_watch", version=__version__, method=METHOD, demo=[])
     add = parser.add_argument
     # fmt: off
@@ -165,7 +162,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     parser = build_parser()
     own, command = parser.split_command(arguments)
     options = parser.parse_args(own)

@@ -44,8 +44,6 @@ of each file. The exit status is that of the program; 2 for wrong use. Exit stat
 every line of a small program was traced, 1 not.
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import functools
@@ -64,7 +62,7 @@ import tokenize  # noqa: F401 - linecache would import it in the middle of an im
 from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Self
 
 __version__ = "0.2.0"
 
@@ -138,7 +136,7 @@ class Tracer:
             os.close(self.file)
             self.file = None
 
-    def __enter__(self) -> Tracer:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -245,7 +243,6 @@ def run_demo() -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     parser = argparse.ArgumentParser(
         prog="nicer_trace.py",
         usage="nicer_trace.py [options] SCRIPT [ARGUMENTS], or nicer_trace.py --demo",
@@ -270,7 +267,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Run the tool; the exit status."""
     parser = build_parser()
     options = parser.parse_args()
     if options.demo:

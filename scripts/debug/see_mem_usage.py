@@ -41,8 +41,6 @@ the device at its peak. PSS that grows for hours is a leak, often in DataLoader 
 Exit status of --demo: 0 the growth is what was taken, 1 it is not, 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import mmap

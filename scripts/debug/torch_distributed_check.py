@@ -45,8 +45,6 @@ Exit status: 0 all ranks can talk; 1 they cannot, an answer is wrong, or version
 use.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime
@@ -415,7 +413,6 @@ def injection(text: str) -> str:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "torch_distributed_check", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -431,7 +428,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     place = place_or_launch(options, arguments, 1, grace=options.timeout + 30)
     if f"absent:{place.rank}" in options.inject:

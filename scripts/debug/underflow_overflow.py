@@ -41,8 +41,6 @@ A good answer: the module with the planted overflow is named. Exit status: 0 don
 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import contextlib
@@ -438,7 +436,6 @@ def run_lost(model: Any, tokens: Any) -> list[Any]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     parser = argparse.ArgumentParser(
         prog="underflow_overflow.py",
         description=__doc__,

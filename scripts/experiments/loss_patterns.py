@@ -36,8 +36,6 @@ in another order. A pattern that only one seed shows is not one.
 Exit status: 0 done; 1 the demo's runs did not end as they have to, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import math
@@ -257,7 +255,6 @@ def train(torch: Any, plan: Plan, seed: int, stop: Stop) -> Iterator[Row]:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "loss_patterns", __version__, METHOD, PROFILES["demo"])
     more = {"default": list(EXPERIMENTS)[1:], "help": "(default: all but demo)"}
     parser.add_argument("--experiment", nargs="+", choices=list(EXPERIMENTS), **more)
@@ -266,7 +263,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("loss_patterns", __version__, METHOD, options.json)
     torch = import_torch()

@@ -1,7 +1,5 @@
 """Alerts by mail, webhook or stdout, sent once per change, as a small TOML file asks for them."""
 
-from __future__ import annotations
-
 import argparse
 import getpass
 import http.client

@@ -3,8 +3,6 @@
 `root` is the folder with sys/ and proc/ in it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Files of torch.save: read them without running code, find what their tensors share, compare."""
 
-from __future__ import annotations
-
 import re
 import warnings
 import zipfile

@@ -1,7 +1,5 @@
 """Command lines: a parser whose --help is the tool's docstring, and types for sizes and times."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import re

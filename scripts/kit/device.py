@@ -1,7 +1,5 @@
 """Any accelerator that torch knows, or the CPU."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Small files of the kernel, and which file system a path is on."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """fio's JSON: results found in any text around them, jobs as rows of base units, and their sum."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

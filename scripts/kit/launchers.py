@@ -1,7 +1,5 @@
 """Which rank this process is, as the launcher that started it says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What an NVIDIA GPU says of itself while a tool measures, through nvidia-ml-py (pynvml)."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import statistics

@@ -1,7 +1,5 @@
 """Plots as SVG or PNG, by matplotlib."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Processes of this machine, by /proc: name one for good, find all below it, end them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Quantities with units, as people write and read them: `80Gi`, `30d`, `1.875 GB`, `57.31 days`."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from typing import Any

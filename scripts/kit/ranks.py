@@ -1,7 +1,5 @@
 """Ranks: find out which one this is, start some on this machine, meet the others, end together."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime

@@ -1,7 +1,5 @@
 """What a tool writes: a Markdown table on stdout, notes on stderr, and JSON in base units."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import math

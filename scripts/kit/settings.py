@@ -1,7 +1,5 @@
 """Settings from a TOML file: every key has a reader, and an error names the file and the key."""
 
-from __future__ import annotations
-
 import argparse
 import tomllib
 from collections.abc import Callable, Mapping

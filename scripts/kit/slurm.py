@@ -1,7 +1,5 @@
 """Slurm: node lists, counts per node, and what its commands print."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

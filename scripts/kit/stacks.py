@@ -4,8 +4,6 @@ A dump is the JSON of one rank: where its process is, and the frames of its thre
 innermost call first, or the reason why there are none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Statistics of repeated measurements, and how many digits of a number they justify."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

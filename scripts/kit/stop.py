@@ -1,7 +1,5 @@
 """An orderly end: Ctrl-C, SIGTERM, SIGUSR1 and a time budget keep the results so far."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Timing work on a device: by its events where it has them, by the host clock on a CPU."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 `root` is the folder with sys/ and proc/ in it, so that another machine's files can be read too.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -56,8 +56,6 @@ Exit status: 0 done, also when the budget ended it; 1 a wrong answer, a rate abo
 that failed, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import itertools
@@ -290,7 +288,6 @@ def print_results(report: Report) -> bool:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "all_reduce_bench", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -318,7 +315,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     job, stop = begin_ranks(options, arguments)
     report = Report("all_reduce_bench", __version__, METHOD, options.json, COMPARE)

@@ -43,8 +43,6 @@ more than 5 %.
 Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys
@@ -165,7 +163,6 @@ def print_results(report: Report) -> bool:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "all_reduce_latency_comp", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -180,7 +177,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if options.payload and options.payload < 4 * (options.pieces or 1):
         raise UsageError("--payload has fewer elements (4 bytes each) than there are pieces")

@@ -47,8 +47,6 @@ Exit status: 0 all ports are ok, or only their errors are of unknown age or not 
 another verdict, or no port was found; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil
@@ -355,7 +353,6 @@ def name_port(port: Port) -> str:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "ib_report", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     for program in PROGRAMS:
@@ -385,7 +382,6 @@ def read_demo(ports: Ports) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("ib_report", __version__, METHOD, options.json)
     found: Ports = {}

@@ -44,8 +44,6 @@ measure latency: a rate below 1 MiB is not the speed of the network.
 Exit status: 0 done; 1 a line that disagrees, a wrong value, or no table; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import statistics
@@ -384,7 +382,6 @@ def read_files(names: Sequence[str]) -> tuple[list[Table], list[str]]:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="nccl_log", version=__version__, method=METHOD, demo=[])
     add = parser.add_argument
     # fmt: off
@@ -398,7 +395,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if not options.logs and not options.demo:
         raise UsageError("name a log to read, or - for standard input")

@@ -49,8 +49,6 @@ network of two speeds: near and far, or one rail of several.
 Exit status: 0 nothing is slow; 1 something is slow, dead or wrong, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime
@@ -410,7 +408,6 @@ def fault(text: str) -> tuple[int | Pair, float]:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "node_pairs", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -435,7 +432,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if options.repeats < 2:
         raise UsageError("--repeats: a single measurement cannot blame a node; use 2 or more")

@@ -39,8 +39,6 @@ training loop. `unsteady` means that the ratio's IQR is more than a quarter of i
 Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import statistics
 import sys
@@ -168,7 +166,6 @@ def print_results(report: Report) -> bool:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "object_vs_tensor_collectives", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -182,7 +179,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if min(options.payload) < 8:
         raise UsageError("--payload: an integer takes 8 bytes, so 8 is the smallest")

@@ -29,8 +29,6 @@ As many hosts as the job has nodes, and the slots that the launcher should fill.
 Exit status: 0 done; 1 the demo is wrong; 2 wrong use, or not a node list.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -75,7 +73,6 @@ def find_slots(environ: Mapping[str, str], wanted: int | None, hosts: int) -> tu
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="hostfile", version=__version__, demo=PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -88,7 +85,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("hostfile", __version__, 1, options.json)
     nodelist = options.nodelist or os.environ.get("SLURM_JOB_NODELIST")

@@ -43,8 +43,6 @@ are `bound by the launcher` to one core instead of eight, use `--cpus exclusive`
 Exit status: that of the command; with `--dry-run` 0; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shlex
@@ -312,7 +310,6 @@ def become_program(
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(
         __doc__,
         tool="rank_run",
@@ -339,7 +336,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     parser = build_parser()
     own, program = parser.split_command(arguments)
     options = parser.parse_args(own)

@@ -41,8 +41,6 @@ Exit status: 0 it is there (`--remove`: it is gone); 1 it does not fit, the arch
 refused, or something else has its name; 130 a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -322,7 +320,6 @@ def print_results(rows: list[Row]) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "stage_in", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -336,7 +333,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("stage_in", __version__, METHOD, options.json, units={"rate": "B/s"})
     if not options.demo:

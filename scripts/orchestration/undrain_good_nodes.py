@@ -33,8 +33,6 @@ Exit status: 0 nothing is drained, or all nodes are clean or resumed; 1 somethin
 a node does not answer; 2 wrong use, or Slurm does not answer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -224,7 +222,6 @@ def demonstrate() -> list[Row]:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="undrain_good_nodes", version=__version__, demo=PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -238,7 +235,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("undrain_good_nodes", __version__, 1, options.json)
     if options.demo:

@@ -32,8 +32,6 @@ At most `slower` when warm, at most `slow` when cold, and `git status` below a s
 Exit status: 0 done; 1 a wrong answer, a command that failed, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import compileall
 import contextlib
@@ -224,7 +222,6 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "feel", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -271,7 +268,6 @@ def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("feel", __version__, METHOD, options.json, COMPARE)
     for folder in (options.path, options.beside):

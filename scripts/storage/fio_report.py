@@ -34,8 +34,6 @@ Exit status: 0 done; 1 a file without results, a job that failed, or jobs that d
 same time; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import statistics
@@ -166,7 +164,6 @@ def read_files(paths: Sequence[Path]) -> list[tuple[str, str]]:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="fio_report", version=__version__, demo=PROFILES["demo"])
     add = parser.add_argument
     add("files", nargs="*", type=Path, metavar="FILE", help="JSON of fio; - for standard input")
@@ -175,7 +172,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if options.demo == bool(options.files):
         raise UsageError("name JSON files of fio, or - for standard input, or use --demo")

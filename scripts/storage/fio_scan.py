@@ -39,8 +39,6 @@ Exit status: 0 done, also when the budget ended it; 1 a row is FAILED or NOT SIM
 signal; 2 wrong use: no fio, too little space, no such directory.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools
@@ -231,7 +229,6 @@ def print_results(report: Report) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "fio_scan", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -257,7 +254,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     parser = build_parser()
     typed = parser.parse_args(arguments)
     parser.set_defaults(**PRESETS[typed.preset])

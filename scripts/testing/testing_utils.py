@@ -28,8 +28,6 @@ A good answer: `runs` for everything that your tests require, and `all ended` fo
 Exit status: 0 done, 1 a process outlived the timeout, 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools
@@ -513,7 +511,6 @@ def try_timeout(timeout: float) -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     parser = argparse.ArgumentParser(
         prog="testing_utils.py",
         description=__doc__,

@@ -34,8 +34,6 @@ gradients. A library's own layer may keep more, for norms written out in float32
 Exit status: 0 done; 1 gradients differ, a layer did not fit into memory, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools
@@ -355,7 +353,6 @@ def print_results(report: Report, count: int | None) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "activation_memory", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -376,7 +373,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if "on" in options.autocast and options.dtype == "float32":
         raise UsageError("--autocast lowers the precision: --dtype has to be bfloat16 or float16")

@@ -38,8 +38,6 @@ Exit status: 0 done; 1 the demo's answer is wrong; 2 wrong use, also inputs that
 other or need more than the peak.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import itertools
@@ -941,7 +939,6 @@ def add_calculator(commands: Any, calculator: Calculator) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "calculators", __version__, METHOD, PROFILES["demo"])
     commands = parser.add_subparsers(dest="calculator", metavar="NAME", title="calculators")
     for calculator in CALCULATORS:
@@ -950,7 +947,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     by_name = {one.name: one for one in CALCULATORS}
     if options.calculator is None:

@@ -35,8 +35,6 @@ saved it: the next checkpoint will be as large otherwise.
 Exit status: 0 done; 1 a file was refused or not written, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 import os
@@ -195,7 +193,6 @@ def make_demo(torch: Any, folder: Path) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="checkpoint_shrink", version=__version__, method=METHOD, demo=[])
     add = parser.add_argument
     # fmt: off
@@ -208,7 +205,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("checkpoint_shrink", __version__, METHOD, options.json)
     if options.demo == bool(options.paths):

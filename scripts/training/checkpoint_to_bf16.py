@@ -37,8 +37,6 @@ folder is called `.NAME.partial` until all is in it. `.safetensors` need the pac
 Exit status: 0 done; 1 a file was refused or did not verify, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import fnmatch
 import math
@@ -241,7 +239,6 @@ def make_demo(torch: Any, folder: Path) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="checkpoint_to_bf16", version=__version__, method=METHOD, demo=[])
     add = parser.add_argument
     # fmt: off
@@ -257,7 +254,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("checkpoint_to_bf16", __version__, METHOD, options.json)
     with tempfile.TemporaryDirectory(prefix="checkpoint_to_bf16_") as folder:

@@ -39,8 +39,6 @@ number of steps of your run.
 Exit status: 0 done; 1 a wrong answer, a mode that failed, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os
@@ -234,7 +232,6 @@ def print_results(rows: Sequence[Row]) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "compile_bench", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -254,7 +251,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if options.backend != "inductor" and options.modes != ["default"]:
         raise UsageError(f"--modes are for inductor, not for {options.backend}")

@@ -39,8 +39,6 @@ A setting with a wait below 2 % at your step time.
 Exit status: 0 done; 1 a batch was wrong, loading failed, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import itertools
@@ -229,7 +227,6 @@ def print_results(report: Report, step_ms: float, names: Sequence[str]) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "dataloader_bench", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -248,7 +245,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("dataloader_bench", __version__, METHOD, options.json)
     options.length = 1024 * options.batch_size  # a multiple, so that every batch is whole

@@ -33,8 +33,6 @@ other ranks made a context on its device: they have to set their own device firs
 Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime
@@ -193,7 +191,6 @@ def print_results(report: Report) -> None:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, "dist_mem_usage", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -207,7 +204,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     options.place = place = place_or_launch(options, arguments, 1)
     report = Report("dist_mem_usage", __version__, METHOD, options.json)

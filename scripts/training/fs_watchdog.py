@@ -37,8 +37,6 @@ Exit status: 0 all is ok; 1 something is not, or an alert could not be sent; 2 w
 in the file.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
@@ -328,7 +326,6 @@ def run_demo() -> bool:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="fs_watchdog", version=__version__, demo=[], json=False)
     add = parser.add_argument
     # fmt: off
@@ -342,7 +339,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if options.example:
         print(EXAMPLE % CHANNELS_EXAMPLE, end="")

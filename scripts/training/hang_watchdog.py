@@ -42,8 +42,6 @@ Exit status: 0 no hang, or done; 1 a hang, no stacks, or a signal; 2 wrong use. 
 status of its command.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime
@@ -399,7 +397,6 @@ def then_action(text: str) -> tuple[str, str]:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="hang_watchdog", version=__version__, demo=[])
     tasks = parser.add_subparsers(dest="task", metavar="TASK", title="tasks (see TASK --help)")
     helps = {
@@ -489,7 +486,6 @@ def show_dumps(options: argparse.Namespace, report: Report) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = read_options(arguments)
     task = options.task

@@ -27,8 +27,6 @@ Copy this file next to your script. torchrun sets what it reads; srun needs two 
 Exit status of --demo: 0 the right rank went first, 1 not; of wrong use: 2.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import contextlib

@@ -42,8 +42,6 @@ Exit status: that of the program; with `--show` 0 done, 1 a rank is `not allowed
 check; 2 wrong use.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -175,7 +173,6 @@ def node_map(text: str) -> tuple[int, ...]:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     usage = "numa_bind.py [options] [--] PROGRAM [ARGUMENT ...] | numa_bind.py --show"
     demo = PROFILES["demo"]
     parser = Parser(__doc__, tool="numa_bind", version=__version__, demo=demo, usage=usage)
@@ -191,7 +188,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     parser = build_parser()
     own, program = parser.split_command(arguments)
     options = parser.parse_args(own)

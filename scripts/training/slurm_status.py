@@ -38,8 +38,6 @@ Exit status: 0 every watch runs or waits; 1 one does not, or an alert could not 
 or an error in the file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import json
@@ -232,7 +230,6 @@ def read_config(file: str) -> tuple[Notifier, dict[str, Patterns]]:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="slurm_status", version=__version__, demo=[])
     add = parser.add_argument
     # fmt: off
@@ -249,7 +246,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if options.example:
         print(EXAMPLE % CHANNELS_EXAMPLE, end="")

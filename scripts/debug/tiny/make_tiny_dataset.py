@@ -29,8 +29,6 @@ prints `as expected` where nothing else has changed. Exit status: 0 done, 1 some
 changed, 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import struct
@@ -241,7 +239,6 @@ def run_demo(kind: str, options: argparse.Namespace) -> Row:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="make_tiny_dataset", version=__version__, demo=PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -260,7 +257,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     needs_source = options.action in ("cut", "unpack", "pack")
     if not options.demo and (not options.action or needs_source != bool(options.source)):

@@ -34,8 +34,6 @@ as in `from_pretrained("models/llama-bpe")`.
 Exit status: 0 done, 1 a model does not work, 2 wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random
@@ -242,7 +240,6 @@ def make_tiny(model: str, kind: str, options: argparse.Namespace) -> Row:
 
 
 def build_parser() -> Parser:
-    """The command line."""
     parser = Parser(__doc__, tool="make_tiny_model", version=__version__, demo=PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
@@ -263,7 +260,6 @@ def build_parser() -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if options.hidden % options.heads or options.hidden // options.heads % 2:
         raise UsageError("--hidden has to be an even number times --heads")
