@@ -9,9 +9,9 @@ Helpers for tests of training code: a pytest plugin, a base class for unittest, 
 import. Run as a program, this file shows which requirements this machine meets.
 
 As a pytest plugin (`pytest_plugins = ["testing_utils"]` in the conftest.py of the root, with this
-file's folder in PYTHONPATH) it adds marks that skip what cannot run here, fixtures for folders,
-ports and processes, and `--make-reports=NAME`. The marks are decorators too:
-`@require_package("numpy>=2")`. `pytest --markers` and `pytest --fixtures` list them.
+file's folder in PYTHONPATH) it adds marks that skip what cannot run here, and fixtures for folders,
+ports and processes. The marks are decorators too: `@require_package("numpy>=2")`. `pytest
+--markers` and `pytest --fixtures` list them.
 
 execute_subprocess_async marks the environment of a command. When it ends or its timeout is over,
 every process that carries the mark gets SIGTERM, and after 2 s SIGKILL: also those that left the
@@ -430,12 +430,6 @@ def find_tree(process: subprocess.Popen[str], mark: str) -> set[int]:
     return found
 
 
-def pytest_addoption(parser: Any) -> None:
-    """Add --make-reports."""
-    text = "write reports/NAME/*.txt: failures, errors, durations, warnings"
-    parser.getgroup("testing_utils").addoption("--make-reports", metavar="NAME", help=text)
-
-
 def pytest_configure(config: Any) -> None:
     """Declare the marks."""
     for name in REQUIREMENTS:
@@ -478,25 +472,6 @@ if pytest:
     unique_port = pytest.fixture(get_unique_port, name="unique_port")
     gpu_count = pytest.fixture(get_gpu_count, name="gpu_count")
     seeded = pytest.fixture(lambda: set_seed(), name="seeded")
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
-    """Write the files of --make-reports."""
-    name = config.getoption("--make-reports")
-    if not name:
-        return
-    stats = terminalreporter.stats
-    failed, errors = stats.get("failed", []), stats.get("error", [])
-    timed = [r for those in stats.values() for r in those if hasattr(r, "duration")]
-    timed.sort(key=lambda r: -r.duration)
-    reports = {
-        "durations": [f"{r.duration:9.3f} s  {r.when:8}  {r.nodeid}" for r in timed],
-        "errors": [f"{r.nodeid}\n{r.longreprtext}\n" for r in errors],
-        "failures": [f"{r.nodeid}\n{r.longreprtext}\n{r.capstdout}{r.capstderr}" for r in failed],
-        "warnings": [f"{w.nodeid}\n{w.message}" for w in stats.get("warnings", [])],
-    }
-    texts = {f"{kind}.txt": "\n".join([*lines, ""]) for kind, lines in reports.items()}
-    write_file_tree(config.invocation_params.dir / "reports" / name, texts)
 
 
 def try_timeout(timeout: float) -> str:

@@ -183,33 +183,6 @@ print("x" * 200_000); print("y" * 200_000, file=sys.stderr)
     assert done == (0, ["go", "x" * 200_000], ["y" * 200_000], 0)
 
 
-REPORTS = """
-import warnings
-import pytest
-def test_passes(): warnings.warn("careful")
-def test_fails():
-    print("seen")
-    assert 1 == 2
-@pytest.fixture
-def broken(): raise OSError("disk full")
-def test_setup(broken): pass
-@pytest.mark.require_program("none")
-def test_skipped(): pass
-"""
-
-
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
-def test_reports(run_pytest: Run, tmp_path: Path, workers: list[str]) -> None:
-    """Each file says what its name promises, with xdist and without."""
-    run_pytest({"test_r.py": REPORTS}, "--make-reports=ci", *workers, status=1)
-    text = {path.stem: path.read_text() for path in (tmp_path / "reports/ci").iterdir()}
-    assert "assert 1 == 2" in text["failures"]
-    assert text["failures"].endswith("seen\n\n")
-    assert "OSError: disk full" in text["errors"]
-    assert "UserWarning: careful" in text["warnings"]
-    assert "test_r.py::test_fails" in text["durations"]
-
-
 def test_fixtures(run_pytest: Run, tmp_path: Path) -> None:
     """Folder, port, seed, paths and process, all in one test."""
     text = """
