@@ -177,9 +177,7 @@ def main(arguments: list[str] | None = None) -> int:
     report.save()
     if options.demo:
         wanted, seen = sum(DEMO_MIB) << 20, report.details["peaks"]["pss_bytes"]
-        print(
-            f"{format_bytes(wanted)} were taken, and two Pythons; the peak is {format_bytes(seen)}"
-        )
+        print(f"{format_bytes(wanted)} and two Pythons were taken; the peak: {format_bytes(seen)}")
         return int(not wanted <= seen <= wanted + (32 << 20))
     return status
 

@@ -436,11 +436,9 @@ def run_lost(model: Any, tokens: Any) -> list[Any]:
 
 
 def build_parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog="underflow_overflow.py",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "underflow_overflow.py", description=__doc__, formatter_class=raw
     )
     add = parser.add_argument
     # fmt: off
@@ -455,7 +453,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the demo; the exit status."""
     began = time.time()
     parser = build_parser()
     options = parser.parse_args(arguments)

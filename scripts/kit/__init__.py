@@ -1,2 +1,1 @@
-"""What the companion tools share. `bindery bundle TOOL` puts a tool and the parts it uses into one
-file; no module here imports torch when it is imported."""
+"""What the companion tools share; `bindery bundle` copies the parts that a tool uses into it."""

@@ -165,6 +165,5 @@ def regex_pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is not a regular expression: {error}"
-        ) from error
+        message = f"'{text}' is not a regular expression: {error}"
+        raise argparse.ArgumentTypeError(message) from error

@@ -19,12 +19,8 @@ def read_text(path: Path) -> str:
 
 def find_file_system(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
     """The type of the file system of a path, as the kernel names it, or `unknown`."""
-    try:
-        lines = mounts.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "unknown"
     target, kind, deepest = path.resolve(), "unknown", -1
-    for line in lines:
+    for line in read_text(mounts).splitlines():
         fields = line.split()
         # The kernel writes a blank in a name as \040.
         point = Path(re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4]))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.device import synchronize
+from kit.files import read_text
 
 
 class Stopwatch:
@@ -67,7 +68,7 @@ def read_cpu_cache(sysfs: Path = Path("/sys/devices/system/cpu")) -> int:
     """Bytes of all level-3 caches of this machine; 0 where the system does not say."""
     sizes: dict[str, int] = {}
     for folder in sysfs.glob("cpu[0-9]*/cache/index3"):
-        with contextlib.suppress(OSError, ValueError):
-            owners = (folder / "shared_cpu_list").read_text(encoding="utf-8")
-            sizes[owners] = int((folder / "size").read_text(encoding="utf-8").strip("K\n")) * 1024
+        with contextlib.suppress(ValueError):
+            owners = read_text(folder / "shared_cpu_list")
+            sizes[owners] = int(read_text(folder / "size").strip("K")) * 1024
     return sum(sizes.values())

@@ -248,7 +248,7 @@ def judge_ports(ports: Sequence[Port]) -> None:
         peers = [peer for peer in ports if all(peer[name] == port[name] for name in kind)]
         usual = {
             name: find_usual([peer[name] for peer in peers if name == "firmware" or is_up(peer)])
-            for name in ("rate_bytes_per_second", "lanes", "firmware")
+            for name in ("rate_bytes_per_second", "firmware")
         }
         port["verdict"], port["verdict_reason"] = judge(port, usual)
 
@@ -267,15 +267,13 @@ def is_up(port: Port) -> bool:
 def judge(port: Port, usual: Mapping[str, Any]) -> tuple[Any, Any]:
     """Verdict and reason of a port, given what most of its kind have."""
     state, physical = port["state"], port["physical_state"]
-    rate, lanes = port["rate_bytes_per_second"], port["lanes"]
+    rate = port["rate_bytes_per_second"]
     if physical not in (None, "LinkUp") or (physical is None and state == "Down"):
         return "down", f"physical state {physical or 'unknown'}, state {state}"
     if state not in (None, "Active"):
         return "not active", f"linked, but state {state}: is a subnet manager running?"
     if rate and rate < (best := usual["rate_bytes_per_second"]):
         return "slow", f"{rate / GIGABIT:g} Gbps, where others have {best / GIGABIT:g}"
-    if lanes and lanes < usual["lanes"]:
-        return "slow", f"{lanes} lanes, where others have {usual['lanes']}"
     if port["_could_be"]:
         return "slow", port["_could_be"]
     if port["errors_grown"]:

@@ -308,7 +308,6 @@ def demonstrate() -> tuple[list[Row], list[str]]:
 
 
 def print_results(rows: list[Row]) -> None:
-    """The table."""
     cells = []
     for row in rows:
         size_text = None if row["bytes"] is None else format_bytes(row["bytes"])

@@ -486,12 +486,8 @@ def try_timeout(timeout: float) -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="testing_utils.py",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("testing_utils.py", description=__doc__, formatter_class=raw)
     add = parser.add_argument
     add("--packages", nargs="+", default=[], metavar="NAME", help='such as "transformers>=5"')
     add("--programs", nargs="+", default=[], metavar="NAME", help="such as fio")

@@ -174,7 +174,6 @@ def shrink_files(torch: Any, files: dict[Path, str], report: Report, dry_run: bo
 
 
 def print_results(rows: Sequence[Row]) -> None:
-    """Print the table."""
     sizes = ("source_bytes", "dragged_bytes", "target_bytes")
     cells = []
     for row in rows:

@@ -216,7 +216,6 @@ def run(options: argparse.Namespace, stop: Stop, report: Report) -> None:
 
 
 def print_results(rows: Sequence[Row]) -> None:
-    """Print the table."""
     cells = []
     for row in rows:
         names = ("seconds_median", "compile_seconds")

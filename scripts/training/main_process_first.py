@@ -99,7 +99,6 @@ def run_demo_rank(rank: int, port: int, folder: str) -> None:
 
 
 def main() -> int:
-    """Run the demo; the exit status."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("main_process_first.py", None, __doc__, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"main_process_first {__version__}")

@@ -197,7 +197,6 @@ def judge_all(watches: Mapping[str, Patterns], *, demo: bool) -> list[tuple[Row,
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """Print the table."""
     names = ("watch", "state", "running", "pending", "job")
     cells = []
     for row in rows:
