@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -183,10 +183,11 @@ def _refuse_collisions(parts: Iterable[_Part]) -> None:
             owners[name] = part.path
 
 
-def _join_imports(parts: Iterable[_Part]) -> str:
-    """The imports of all parts, each once, in the order that ruff gives them."""
+def _join_imports(parts: Sequence[_Part]) -> str:
+    """The imports of all parts, each once, in the order that ruff gives them. Annotations are not
+    evaluated, because the tool stands above the parts of the kit that they name."""
     plain: set[str] = set()
-    named: dict[str, set[str]] = {}
+    named: dict[str, set[str]] = {"__future__": {"annotations"}} if len(parts) > 1 else {}
     for part in parts:
         for node in part.imports:
             texts = {f"{a.name} as {a.asname}" if a.asname else a.name for a in node.names}
