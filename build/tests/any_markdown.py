@@ -1,7 +1,5 @@
 """Markdown that nobody should write: what the tests with arbitrary text are made of."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 NASTY = [

@@ -1,7 +1,5 @@
 """The browser that tests drive; a test without one skips itself."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import shutil

@@ -5,8 +5,6 @@ block of its language in the chapter has. Comments do not count, nor imports whe
 a name survives edits around the block.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

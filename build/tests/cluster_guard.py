@@ -8,8 +8,6 @@ has a name that no other has, so a process is known whatever it has done to its 
 session and its parents.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -13,8 +13,6 @@ A fixture file holds cases, each of them a title, an input and what is expected:
 `books/*/expected.txt`; read the diff before you commit it.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,8 +1,6 @@
 """The demo run of each companion tool: made once for a run of the tests, however many processes it
 has, from the bundle alone in an empty folder."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A small book that quotes records and published figures, as an author would have filled it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ The quick session draws the same few examples every time; the nightly session dr
 ones, where BINDERY_NIGHTLY is set. A test that asks for a number of its own keeps it.
 """
 
-from __future__ import annotations
-
 import os
 
 import hypothesis

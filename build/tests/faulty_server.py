@@ -4,8 +4,6 @@ Each address of the loopback network is a host. `Answer` says what a path answer
 recorded with the times at which it came and was answered, by a clock that a test may pass in.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,8 +1,6 @@
 """Kills a process at one named step after the other: before it opens a file to write, renames,
 removes or makes something, or starts a program. For scripts that tests start, which may fork."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

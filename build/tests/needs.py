@@ -1,8 +1,6 @@
 """What a test needs of the machine: a test that lacks something is skipped, and the run ends with
 one line for each thing that is missing, which says how to install it."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

@@ -13,8 +13,6 @@ As a pytest plugin this module marks the tests that open a cluster, so that `pyt
 these.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

@@ -3,8 +3,6 @@
 As a pytest plugin this module has the fixture `login`, for test files that have one `cluster`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """Programs from outside that look at finished outputs; a test without them skips itself."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

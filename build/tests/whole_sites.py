@@ -2,8 +2,6 @@
 book, and the reference book, which is looked for beside the repository or where
 BINDERY_REFERENCE_BOOK says."""
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import gzip

@@ -1,13 +1,7 @@
-"""Images that are larger than any output shows them, and how they become smaller.
-
-An image keeps its name, its format and its look: first it is packed better without losing a
-colour, and only one that is too wide is scaled. SVG, animations and what cannot be read are left as
-they are, and so is whatever would not become smaller.
-"""
+"""Images that are larger than any output shows them."""
 
 from __future__ import annotations
 
-import io
 import struct
 import warnings
 from collections.abc import Iterator
@@ -29,18 +23,10 @@ over."""
 MAX_WIDTH = 2400
 """Pixels beyond which an image is too wide: the widest column of the site, on a screen with two
 dots for each pixel. The ebooks show 1,600."""
-SCALED_KINDS = ("PNG", "JPEG", "WEBP")
-"""The formats whose images are scaled; those of others are left as they are."""
 _LOOKED_AT = 100_000
-"""Bytes below which an image is not opened: no scaling is worth the look."""
-_WORTH = 0.95
-"""The part of the bytes that may be left for a change to be worth a commit."""
-_JPEG_QUALITY = 88
+"""Bytes below which an image is not opened: it is not worth a look."""
 _PHOTO = 0.6
 """Bytes a pixel from which a PNG must be a photo: drawings take a third of this."""
-_UNSEEN = 1.0
-"""Steps of 255 by which the colours of a scaled image may be off on average."""
-_EXACT_MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +48,6 @@ class LargeImage:
     def is_photo(self) -> bool:
         """Whether it is a photo in a format that is made for drawings."""
         return self.kind == "PNG" and self.bytes > _PHOTO * self.width * self.height
-
-    @property
-    def enough(self) -> tuple[int, int]:
-        """The width and height that suffice."""
-        return _fit(self.width, self.height)
 
 
 def list_shown_images(config: Config, tree: Tree, resolved: ResolvedBook) -> dict[str, Span]:
@@ -99,25 +80,6 @@ def find_large(tree: Tree, path: str) -> LargeImage | None:
     return large if size > MAX_BYTES or large.is_wide else None
 
 
-def shrink_image(data: bytes) -> bytes:
-    """The same image in fewer bytes, at most as wide as an output shows it; `data` itself where
-    nothing worth it can be gained."""
-    from PIL import ImageFile
-
-    # WeasyPrint tells Pillow to accept images that break off; saved, one would look whole.
-    ImageFile.LOAD_TRUNCATED_IMAGES = False
-    try:
-        with _open(io.BytesIO(data)) as image:
-            if getattr(image, "n_frames", 1) > 1:
-                return data
-            image.load()
-            candidates = list(_list_candidates(image))
-    except _list_errors():
-        return data
-    smallest = min(candidates, key=len, default=data)
-    return smallest if len(smallest) <= _WORTH * len(data) else data
-
-
 def _list_errors() -> tuple[type[Exception], ...]:
     """What Pillow raises for files that it cannot, or will not, read."""
     from PIL import Image
@@ -132,7 +94,7 @@ def _list_errors() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def _open(file: Path | io.BytesIO) -> Iterator[Image]:
+def _open(file: Path) -> Iterator[Image]:
     """An image, however many pixels it has up to what Pillow refuses to open."""
     from PIL import Image
 
@@ -140,64 +102,3 @@ def _open(file: Path | io.BytesIO) -> Iterator[Image]:
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         with Image.open(file) as image:
             yield image
-
-
-def _fit(width: int, height: int) -> tuple[int, int]:
-    if width <= MAX_WIDTH:
-        return width, height
-    return MAX_WIDTH, max(1, round(height * MAX_WIDTH / width))
-
-
-def _list_candidates(image: Image) -> Iterator[bytes]:
-    """The image packed again, in each way that keeps its look."""
-    is_wide = image.width > MAX_WIDTH
-    match image.format:
-        case "PNG" if image.mode in _EXACT_MODES:
-            plain = _scale(image)
-            yield _save(plain, image, optimize=True)
-            palette = _use_palette(plain)
-            if _find_difference(palette, plain) <= (_UNSEEN if is_wide else 0):
-                yield _save(palette, image, optimize=True)
-        case "JPEG" if is_wide and image.mode in ("L", "RGB"):
-            yield _save(
-                _scale(image), image, quality=_JPEG_QUALITY, progressive=True, optimize=True
-            )
-        case "WEBP" if is_wide:
-            yield _save(_scale(image), image, quality=_JPEG_QUALITY, method=6)
-
-
-def _scale(image: Image) -> Image:
-    """The image without a palette and no wider than outputs show it; the channel of opacity goes
-    where all of it is opaque."""
-    from PIL import Image
-
-    whole = image.convert("RGBA")
-    is_opaque = whole.getchannel("A").getextrema() == (255, 255)
-    mode = "RGBA" if not is_opaque else "L" if image.mode in ("1", "L", "LA") else "RGB"
-    plain, size = whole.convert(mode), _fit(*image.size)
-    return plain if size == image.size else plain.resize(size, Image.Resampling.LANCZOS)
-
-
-def _use_palette(image: Image) -> Image:
-    from PIL import Image
-
-    method = Image.Quantize.FASTOCTREE if image.mode == "RGBA" else Image.Quantize.MEDIANCUT
-    return image.quantize(256, method, dither=Image.Dither.NONE)
-
-
-def _find_difference(one: Image, other: Image) -> float:
-    """How far two images are from each other, on average, in the worst channel."""
-    from PIL import ImageChops, ImageStat
-
-    difference = ImageChops.difference(one.convert("RGBA"), other.convert("RGBA"))
-    return max(ImageStat.Stat(difference).mean)
-
-
-def _save(image: Image, original: Image, **settings: object) -> bytes:
-    """The file of an image in the format of the original, with its colour profile, orientation and
-    size in print."""
-    kept = {key: original.info.get(key) for key in ("icc_profile", "exif", "dpi")}
-    kept = {key: value for key, value in kept.items() if value}
-    buffer = io.BytesIO()
-    image.save(buffer, original.format, **settings, **kept)
-    return buffer.getvalue()

@@ -1,7 +1,5 @@
 """What git remembers: lines that are new since a revision, and files as they were."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

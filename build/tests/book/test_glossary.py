@@ -1,7 +1,5 @@
 """Terms: where a book explains them, and where a page says what they mean."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.book.glossary import find_glossary
 from bindery.check.inspect import inspect_book

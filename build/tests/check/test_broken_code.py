@@ -1,7 +1,5 @@
 """Blocks of code: where they break off, and what a book may leave out."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.check.rules.broken_code import find_fault
 from hypothesis import given

@@ -1,7 +1,5 @@
 """How far an excuse reaches: the block below it, or its own line, and one finding of its rule."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.check.rules.unused_excuse import apply_excuses
 from bindery.core.model import Finding, Span

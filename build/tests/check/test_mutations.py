@@ -3,8 +3,6 @@
 The plants are made again from each seed: `BINDERY_SEEDS=11,12,13` names others than the usual ones.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Renamed environment variables: the list, and where an old name is a mistake."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Units in prose: which are certainly wrong, and which only look so."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.check.units_in_prose import Slip, find_slips
 from bindery.markdown.chapter_reader import parse_chapter

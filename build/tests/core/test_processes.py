@@ -1,7 +1,5 @@
 """Runs within limits: what ends them, and that no process of them is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

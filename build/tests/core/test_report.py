@@ -1,7 +1,5 @@
 """Reports: the caret is under the offending text, whatever the line is made of."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.core.model import Finding, Severity, Span
 from bindery.core.report import (

@@ -1,7 +1,5 @@
 """The word that was meant: a near one is offered, and nonsense is not."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.core.suggestions import find_nearest
 

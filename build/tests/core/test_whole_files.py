@@ -1,7 +1,5 @@
 """Files that are put in place whole, or not at all."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The second opinion: sound outputs agree with the source, and broken ones are reported."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

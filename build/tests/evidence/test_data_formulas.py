@@ -1,7 +1,5 @@
 """Arithmetic: what is evaluated, what is refused, and when a rounded number agrees."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.evidence.data_formulas import agrees, evaluate
 from hypothesis import given

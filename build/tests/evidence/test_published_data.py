@@ -1,7 +1,5 @@
 """Published figures: schemas, sources of tables, rows and cells, and formulas of derived ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

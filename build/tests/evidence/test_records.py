@@ -1,7 +1,5 @@
 """Records: what is taken, and that nothing half true gets in."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The JSON Schemas that are published for people who write their own tools."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How destinations are typed again where files have moved."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.markdown.link_typing import Form, Style, read_form, write_form
 from conftest import Case

@@ -1,7 +1,5 @@
 """The prose and the code that rules read, and where in the file each word of it is."""
 
-from __future__ import annotations
-
 import string
 
 from bindery.core.model import Span

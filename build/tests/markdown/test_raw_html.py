@@ -1,7 +1,5 @@
 """Raw HTML in pieces: nothing is lost, and every value knows its place."""
 
-from __future__ import annotations
-
 import pytest
 from any_markdown import MARKDOWN
 from bindery.markdown.raw_html import Comment, Tag, Text, split_html, split_srcset

@@ -1,7 +1,5 @@
 """Tables as they were typed: their cells and rows, and the faults in them."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.typed_tables import find_table_faults, read_tables, split_cells

@@ -1,7 +1,5 @@
 """Addresses: one page for each chapter, ids that no two chapters share."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

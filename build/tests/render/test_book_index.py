@@ -1,7 +1,5 @@
 """The index: terms where they are explained and used, tools and variables where they are used."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -3,8 +3,6 @@
 A test that fails after an upgrade with "remove ..." brings good news: the engine has learnt it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree

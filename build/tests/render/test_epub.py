@@ -1,7 +1,5 @@
 """The EPUB: its package, its links and contents, the proof, and what a failed build leaves."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile

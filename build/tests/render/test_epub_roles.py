@@ -1,7 +1,5 @@
 """What readers' programs get around a chapter: captions and notes that pop up."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.numbering import Exhibit

@@ -1,7 +1,5 @@
 """Code blocks: colours, and lines broken with a mark and without losing a character."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import pytest

@@ -1,7 +1,5 @@
 """The structure of the PDF as PDF/UA-1 wants it, seen with pikepdf."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pikepdf

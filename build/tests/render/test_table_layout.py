@@ -1,7 +1,5 @@
 """Tables on paper: widths that add up, and no column narrower than its longest word."""
 
-from __future__ import annotations
-
 import pytest
 from bindery.render.text.table_layout import (
     CELL_PADDING,

@@ -1,7 +1,5 @@
 """Commands compared with the stored parsers of tools: what argparse refuses, and nothing else."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

@@ -1,7 +1,5 @@
 """Shell text: its commands, what is typed behind prompts, and where it breaks off."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No test of this folder asks through a proxy of this machine."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The memory of links: how long answers count, and what a broken or killed run leaves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

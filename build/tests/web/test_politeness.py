@@ -1,7 +1,5 @@
 """How hosts are treated: robots.txt, delays, retries, one request at a time."""
 
-from __future__ import annotations
-
 import itertools
 from datetime import UTC, datetime
 

@@ -1,8 +1,6 @@
 """No book and no host makes `bindery links --external` ask a private network, hang, or fill the
 memory."""
 
-from __future__ import annotations
-
 import ipaddress
 import ssl
 import subprocess

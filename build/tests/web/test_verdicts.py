@@ -1,7 +1,5 @@
 """What each answer, redirect and anchor makes of a link, on a web on this machine."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

@@ -1,7 +1,5 @@
 """What the documents say of rules, keys, packages, commands and sessions is what the code does."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """PDF and EPUB of whole books, as readers and their programs find them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bindery.book.image_sizes import (
-    MAX_WIDTH,
-    SCALED_KINDS,
-    LargeImage,
-    find_large,
-    list_shown_images,
-)
+from bindery.book.image_sizes import MAX_WIDTH, LargeImage, find_large, list_shown_images
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity
 
@@ -34,14 +28,11 @@ def describe_bytes(count: int) -> str:
 
 
 def _advise(large: LargeImage) -> str:
-    if large.is_wide and large.kind in SCALED_KINDS:
-        width, height = large.enough
-        return (
-            f"`bindery format --images` makes it {width} × {height} pixels: "
-            f"no output shows more than {MAX_WIDTH} of its width"
-        )
+    if large.is_wide:
+        height = max(1, round(large.height * MAX_WIDTH / large.width))
+        return f"scale it to {MAX_WIDTH} × {height} pixels: no output shows more of its width"
     if large.is_photo:
         return "save this photo as JPEG or WebP, which takes a tenth of the bytes"
     if large.kind == "PNG":
-        return "`bindery format --images` packs it better where it can, and loses no colour"
+        return "pack it with oxipng or pngquant, or scale it"
     return "save it with a lower quality or fewer pixels, or excuse it and say why"

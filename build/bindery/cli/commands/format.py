@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
 from bindery.cli.console import CLEAN, FINDINGS, find_path, root_option
 from bindery.core.model import Finding, Severity, Span, refuse
-from bindery.core.report import count_noun, format_diff, group_digits
+from bindery.core.report import count_noun, format_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bindery.book.load import Loaded
     from bindery.book.markdown_files import Document
-    from bindery.core.config import Config
 
 
 @click.command("format")
@@ -27,12 +25,10 @@ if TYPE_CHECKING:
 @click.option(
     "--check", "only_check", is_flag=True, help="Show what would change, and write nothing."
 )
-@click.option("--images", is_flag=True, help="Shrink images: large ones, or PATHS.")
 @root_option
 def format_sources(
     paths: tuple[str, ...],
     only_check: bool,
-    images: bool,
     root: Path,
 ) -> None:
     """Pad tables, put each paragraph on one line, sort definitions of links; change no word."""
@@ -47,8 +43,6 @@ def format_sources(
 
     config = load_config(root, RULES)
     loaded = load_book(config)
-    if images:
-        _shrink(config, loaded, paths, write=not only_check)
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     listed = [entry.path for entry in config.chapters]
     chosen = _choose(documents.values(), loaded.tree.root, paths, listed)
@@ -87,43 +81,6 @@ def _find_problem(root: Path, path: str) -> Finding | None:
     if obstacle := find_obstacle(root, path):
         return Finding(Span.whole(path), RULE, *obstacle, Severity.WARNING)
     return None
-
-
-def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool) -> NoReturn:
-    from bindery.book.image_sizes import find_large, list_shown_images, shrink_image
-    from bindery.book.resolve import resolve_book
-    from bindery.core.report import format_finding
-    from bindery.core.whole_files import write_whole
-
-    tree = loaded.tree
-    wanted = []
-    for typed in paths:
-        path = find_path(typed, tree.root)
-        if tree.find_kind(path) != "file":
-            hint = "name images below the folder of the book"
-            message = f"no file is at '{typed}'"
-            raise refuse(typed, message, hint)
-        wanted.append(path)
-    if not paths:
-        resolved = resolve_book(loaded.book, tree, config.allowed_schemes)
-        shown = list_shown_images(config, tree, resolved)
-        wanted = [path for path in shown if find_large(tree, path)]
-    shrunk = locked = 0
-    for path in dict.fromkeys(wanted):
-        if problem := _find_problem(tree.root, path):
-            print(format_finding(problem, lambda span: ""), end="\n\n")
-            locked += 1
-            continue
-        data = tree.read_bytes(path)
-        smaller = shrink_image(data)
-        if len(smaller) < len(data):
-            shrunk += 1
-            sizes = f"{group_digits(len(data))} to {group_digits(len(smaller))}"
-            print(f"{path}: {sizes} bytes")
-            if write:
-                write_whole((tree.root / path).resolve(), smaller)
-    print(f"{'shrank' if write else 'would shrink'} {count_noun(shrunk, 'image')}")
-    raise SystemExit(FINDINGS if locked or (shrunk and not write) else CLEAN)
 
 
 def _choose(
