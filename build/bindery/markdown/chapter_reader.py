@@ -491,7 +491,7 @@ def _split_following(tokens: Iterable[Token]) -> Iterator[Piece]:
                 yield from split_html(token.content)
             case "inline":
                 yield from _split_following(token.children or [])
-            case "text" | "code_inline":
+            case "text" | "code_inline" | "math_inline" | "math_inline_double":
                 yield Text(token.content, 0)
             case "softbreak" | "hardbreak":
                 yield Text("\n", 0)

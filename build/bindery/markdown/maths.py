@@ -23,6 +23,36 @@ _LONGEST = 2000
 _BRACES = re.compile(r"\\.|%[^\n]*|[{}]", re.DOTALL)
 """Braces, and what has none that count: those behind a backslash or in a remark."""
 _WORDS = re.compile(r"[A-Z][a-z]+")
+_ENVIRONMENTS = {
+    **dict.fromkeys(("align", "aligned", "alignat", "alignedat", "flalign", "split"), "align*"),
+    **dict.fromkeys(("equation", "gather", "gathered", "multline"), "displaylines"),
+    "eqnarray": "array",
+    **{name: name for name in ("array", "cases", "matrix", "smallmatrix")},
+    **{name: name for name in ("pmatrix", "bmatrix", "Bmatrix")},
+    **dict.fromkeys(("vmatrix", "Vmatrix"), "matrix"),
+}
+"""The environments of GitHub that can be set, and the one of latex2mathml that does."""
+_AROUND = {
+    ("begin", "eqnarray"): ("", "{rcl}"),
+    ("begin", "vmatrix"): (r"\left|", ""),
+    ("end", "vmatrix"): ("", r"\right|"),
+    ("begin", "Vmatrix"): (r"\left\|", ""),
+    ("end", "Vmatrix"): ("", r"\right\|"),
+}
+"""What they need around: bars of latex2mathml do not grow."""
+_PARTS = re.compile(
+    r"%[^\n]*"
+    r"|\\(?P<edge>begin|end)\s*\{(?P<name>[^{}*]*)\*?\}"
+    r"(?:(?<=at\}|t\*\})\s*\{\d+\})?(?:\s*\[[tbc]\])?"
+    r"|\\(?P<word>label|tag\*?|text[a-z]*|mbox)\s*\{(?P<text>(?:[^{}\\]|\\.)*)\}"
+    r"|\\(?:(?P<row>\\)(?:\*|\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\])?|[A-Za-z]+|.)",
+    re.DOTALL,
+)
+"""Remarks, environments, words and ends of rows; other commands, so that none is cut in two."""
+_SIGN = re.compile(r"\\[&%#_$]|[&<>]")
+_HIDDEN = 0xE000
+"""Where the signs in words are in Unicode while a formula is converted, as latex2mathml does not
+escape them: characters without a meaning."""
 
 
 class MathsError(ValueError):
@@ -45,7 +75,7 @@ def write_mathml(latex: str, *, is_block: bool) -> str:
     try:
         import latex2mathml.converter
 
-        text = latex2mathml.converter.convert(latex, display=display)
+        text = _show_signs(latex2mathml.converter.convert(_rewrite(latex), display=display))
     except Exception as error:  # noqa: BLE001 - it stumbles in many ways over what it cannot read
         raise MathsError(_describe_error(error)) from None
     unknown = _UNKNOWN_COMMAND.search(text)
@@ -65,8 +95,10 @@ def draw_maths(latex: str, *, is_block: bool) -> str:
     try:
         with warnings.catch_warnings():  # it finds its font in an old way
             warnings.simplefilter("ignore", DeprecationWarning)
-            from ziamath.zmath import Latex
-        drawing = Latex(latex, size=_FONT_SIZE, inline=not is_block).svg()
+            from ziamath.tex import tex2mml
+            from ziamath.zmath import Math
+        mathml = _show_signs(tex2mml(_rewrite(latex), inline=not is_block))
+        drawing = Math(mathml, size=_FONT_SIZE).svg()
     except Exception as error:  # noqa: BLE001 - as above
         raise MathsError(_describe_error(error)) from None
     root = ElementTree.fromstring(drawing)
@@ -97,8 +129,68 @@ def _refuse_unfit(latex: str) -> None:
         raise MathsError("a brace is not closed")
 
 
+def _rewrite(latex: str) -> str:
+    """A formula in the LaTeX that latex2mathml reads, with the same meaning.
+
+    Raises MathsError for an environment or a command that the outputs do not have.
+    """
+    return _PARTS.sub(_rewrite_part, latex)
+
+
+def _rewrite_part(part: re.Match[str]) -> str:
+    if part["row"]:
+        return r"\\ "
+    if part["edge"]:
+        if part["name"] not in _ENVIRONMENTS:
+            known = "aligned, gathered, cases, array or a matrix"
+            raise MathsError(f"the environment {part['name']} is unknown; use {known}")
+        before, behind = _AROUND.get((part["edge"], part["name"]), ("", ""))
+        return rf"{before}\{part['edge']}{{{_ENVIRONMENTS[part['name']]}}}{behind}"
+    match part["word"]:
+        case None:
+            if part[0] == r"\href":
+                raise MathsError(r"GitHub does not allow \href")
+            is_shown = part[0][0] != "%" and part[0] not in (r"\nonumber", r"\notag")
+            return part[0] if is_shown else ""
+        case "label":
+            return ""
+        case "tag":
+            return rf"\qquad {_write_words('text', '(' + part['text'] + ')')}"
+        case "tag*":
+            return rf"\qquad {_write_words('text', part['text'])}"
+        case word:
+            return _write_words(word, part["text"])
+
+
+def _write_words(command: str, text: str) -> str:
+    """Words in a formula, and the formulas between dollars in these."""
+    return "".join(
+        f"{{{piece}}}" if position % 2 else rf"\{command}{{{_SIGN.sub(_hide_sign, piece)}}}"
+        for position, piece in enumerate(re.split(r"(?<!\\)\$", text))
+        if piece
+    )
+
+
+def _hide_sign(match: re.Match[str]) -> str:
+    return chr(_HIDDEN + ord(match[0][-1]))
+
+
+def _show_signs(mathml: str) -> str:
+    """MathML with the signs that were hidden. Raises MathsError unless it is well formed."""
+    if "<mi>&</mi>" in mathml:
+        raise MathsError("'&' is not in a table such as aligned; the sign itself is written \\&")
+    text = re.sub("[\ue000-\ue07f]", lambda sign: html.escape(chr(ord(sign[0]) - _HIDDEN)), mathml)
+    try:
+        ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        raise MathsError("it holds signs that it cannot show as text") from None
+    return text
+
+
 def _describe_error(error: Exception) -> str:
     """What the name of an error says, for most of them carry no text: "missing end", say."""
+    if isinstance(error, MathsError):
+        return str(error)
     words = [word.lower() for word in _WORDS.findall(type(error).__name__) if word != "Error"]
     return " ".join(words) or "it cannot be read"
 

@@ -91,20 +91,24 @@ class Proof:
         rest = f"; {count_noun(plain, 'link')} left as text without `repository`" if plain else ""
         lost = self.count_missing_images()
         but = f" but for {count_noun(lost, 'missing image')}" if lost else ""
-        return (
-            f"complete{but}: {counts} in {count_noun(len(self.chapters), 'chapter')}{pages}{rest}"
-        )
+        chapters = count_noun(len(self.chapters), "chapter")
+        ended = "incomplete" if self.lacks else "complete"
+        return f"{ended}{but}: {counts} in {chapters}{pages}{rest}"
 
     def raise_if_incomplete(self) -> None:
         """Raise BookError with a finding for each thing that is missing."""
         if self.lacks:
-            raise BookError(*(_report_lack(lack, self.format) for lack in self.lacks))
+            raise BookError(*self.list_findings("the old output was kept; "))
+
+    def list_findings(self, done: str = "") -> list[Finding]:
+        """A finding for each thing that is missing, with what was done about it."""
+        return [_report_lack(lack, self.format, done) for lack in self.lacks]
 
 
-def _report_lack(lack: Lack, output: str) -> Finding:
+def _report_lack(lack: Lack, output: str, done: str) -> Finding:
     kind = lack.kind.replace("_", " ").removesuffix("s")
     message = f"the {output} lost a {kind}: {lack.what}"
-    hint = "the old output was kept; please report this with the chapter"
+    hint = f"{done}please report this with the chapter"
     return Finding(Span.whole(lack.chapter), "incomplete-output", message, hint)
 
 
@@ -216,7 +220,7 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
                 found.headings[identifier] = fold_space(read_text(element))
         elif identifier in wanted.tables:
             found.tables[identifier] = sum(
-                1 for e in element.iter() if isinstance(e.tag, str) and e.tag.endswith("tr")
+                isinstance(e.tag, str) and e.tag.rpartition("}")[2] == "tr" for e in element.iter()
             )
         elif identifier in wanted.figures:
             found.figures[identifier] = None
@@ -236,7 +240,9 @@ NOT_TEXT = frozenset(("wrap", "note", "no-image")) | ADDED
 
 
 def read_text(element: Any) -> str:
-    """The text of an element, without what outputs add."""
+    """The text of an element, without what outputs add; of a formula, its source."""
+    if element.get("alttext"):
+        return str(element.get("alttext"))
     pieces = [element.text or ""]
     for child in element:
         if not (isinstance(child.tag, str) and child.get("class") in NOT_TEXT):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -15,6 +17,7 @@ from bindery.markdown.maths import draw_maths, find_fault, write_mathml
 from bindery.markdown.parser import make_parser
 from bindery.render.epub.epub import build_epub
 from bindery.render.pdf.pdf import build_pdf
+from bindery.render.pdf.reading import read_links
 from bindery.render.site.building import build_site
 
 if TYPE_CHECKING:
@@ -79,6 +82,32 @@ def test_a_drawing_stands_on_the_line() -> None:
 
 @TYPESETTERS
 @pytest.mark.parametrize(
+    ("latex", "rows"),
+    [
+        (r"\begin{aligned}[t] a &= b \\[2pt] c &= d \end{aligned}", ["a|=b", "c|=d"]),
+        (r"\begin{align} a &= b \\ c &= d \nonumber \end{align}", ["a|=b", "c|=d"]),
+        (r"\begin{alignat*}{2} a &= b & c &= d \end{alignat*}", ["a|=b|c|=d"]),
+        (r"\begin{split} a &= b \\ &= d \end{split}", ["a|=b", "|=d"]),
+        (r"\begin{gathered} a \\* b \label{x} \end{gathered}", ["a", "b"]),
+        ("\\begin{equation} a % & b\n\\tag{1} \\end{equation}", ["a(1)"]),
+        (r"\begin{eqnarray} a &=& b \end{eqnarray}", ["a|=|b"]),
+        (r"\begin{cases} a & \text{if $x < 1$ & so} \end{cases}", ["a|if x<1 & so"]),
+        (r"\begin{pmatrix} a \& b & c \\ d & e \end{pmatrix}", ["a&b|c", "d|e"]),
+        (r"\begin{vmatrix} a & b \\ c & d \end{vmatrix}", ["a|b", "c|d"]),
+        (r"\begin{array}{lr} a & b \\ \hline c & d \end{array}", ["a|b", "c|d"]),
+    ],
+)
+def test_a_table_of_formulas_is_a_table(latex: str, rows: list[str]) -> None:
+    """What is aligned is in rows and cells, for the PDF too; a sign in words is that sign."""
+    name = "{http://www.w3.org/1998/Math/MathML}"
+    root = ElementTree.fromstring(write_mathml(latex, is_block=True))
+    found = [["".join(cell.itertext()) for cell in row] for row in root.iter(f"{name}mtr")]
+    assert ["|".join(row).replace("\xa0", " ").replace("\u2003", "") for row in found] == rows
+    assert find_fault(latex, is_block=True) == ""
+
+
+@TYPESETTERS
+@pytest.mark.parametrize(
     ("latex", "fault"),
     [
         (r"\nocommand x", r"there is no command \nocommand"),
@@ -91,6 +120,14 @@ def test_a_drawing_stands_on_the_line() -> None:
         ("^", "missing super script or subscript"),
         (r"\frac{a}{b}", ""),
         (r"\sum_{i=0}^{n} x_i \le \sqrt{2}", ""),
+        ("a & b", "'&' is not in a table such as aligned; the sign itself is written \\&"),
+        (
+            r"\begin{dcases} 1 & 2 \end{dcases}",
+            "the environment dcases is unknown; use aligned, gathered, cases, array or a matrix",
+        ),
+        (r"\href{javascript:a}{b}", r"GitHub does not allow \href"),
+        (r"x % \begin{dcases} &", ""),
+        (r"\color{a\"b&}{x}", "it holds signs that it cannot show as text"),
     ],
 )
 def test_what_cannot_be_set_is_said(latex: str, fault: str) -> None:
@@ -148,6 +185,35 @@ def test_formulas_reach_every_output(make_book: BookMaker) -> None:
         package = archive.read("EPUB/content.opf").decode()
     assert package.count('properties="mathml"') == 1
     assert findings == []
+
+
+@TYPESETTERS
+def test_headings_may_hold_formulas(make_book: BookMaker) -> None:
+    """They are set, and named by their source in the anchor and in every list of headings. A
+    formula with rows in a cell of a table is no row of that table."""
+    text = (
+        "# The norm $L_1$ of `a & b`\n\n[x](#frac12-of-e-)\n\n## $\\frac{1}{2}$ of *e* 🚀\n\n"
+        "| a |\n|---|\n| $\\begin{matrix} 1 \\\\ 2 \\end{matrix}$ |\n\n"
+        "$$\n\\begin{aligned} a &= b \\\\ c &= d \\end{aligned}\n$$\n"
+    )
+    root = make_book({"README.md": text}, extra="maths: true\n")
+    inspection = inspect_book(root)
+    assert inspection.findings == ()
+    edition = find_edition(inspection.config)
+    titles = ["The norm L_1 of a & b", r"\frac{1}{2} of e 🚀"]
+    build_epub(inspection, edition, root / "dist" / "t.epub", lambda name: None)
+    build_pdf(inspection, edition, root / "dist" / "t.pdf", lambda name: None)
+    with (root / "dist" / "t.pdf").open("rb") as file:
+        assert [title for title in read_links(file).outline if title in titles] == titles
+    with zipfile.ZipFile(root / "dist" / "t.epub") as archive:
+        chapter = archive.read("EPUB/text/ch001.xhtml").decode()
+        contents = html.unescape(archive.read("EPUB/nav.xhtml").decode())
+    assert all(title in contents for title in titles)
+    for page in (build(root), chapter):
+        formulas = re.findall("<math .*?</math>", page, re.DOTALL)
+        assert [len(list(ElementTree.fromstring(f).iter())) > 1 for f in formulas] == [True] * 4
+        assert not any("&amp;" in re.sub("<.*?>", "", formula) for formula in formulas)
+        assert "frac12-of-e-" in page
 
 
 def test_dollars_are_dollars_unless_asked(make_book: BookMaker) -> None:

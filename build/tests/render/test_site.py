@@ -239,6 +239,19 @@ def test_an_incomplete_site_is_not_put_in_place(
     assert [path.name for path in small_site.folder.parent.iterdir() if "making" in path.name] == []
 
 
+def test_a_lenient_build_lists_what_it_lost(
+    make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its output is put in place all the same, and is not called complete."""
+    book = make_book({"README.md": "# A\n\nText.\n"})
+    monkeypatch.setattr("bindery.render.site.texts.render_chapter", lambda *_: "<p>cut</p>")
+    ended = run_bindery("html", "--lenient", folder=book)
+    assert ended.status == 1
+    assert "error[incomplete-output]: the site lost a heading: a" in ended.stderr
+    assert ended.stdout.startswith("dist/site: incomplete: ")
+    assert "cut" in (book / "dist" / "site" / "index.html").read_text()
+
+
 def hash_folder(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):

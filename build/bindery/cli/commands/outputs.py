@@ -48,12 +48,12 @@ def html(
     """Build the site."""
     from bindery.render.site.building import build_site, find_clashes
 
-    inspection, edition, folder, _ = _begin_build("html", root, out, lenient)
+    inspection, edition, folder, lenient = _begin_build("html", root, out, lenient)
     if clashes := find_clashes(inspection.config):
         raise ConfigError(*clashes)
     with show_progress("site", len(inspection.book.chapters), quiet) as progress:
-        proof = build_site(inspection, edition, folder / "site", progress)
-    _end_build(proof, edition, folder, folder / "site", root)
+        proof = build_site(inspection, edition, folder / "site", progress, lenient=lenient)
+    _end_build(proof, inspection, edition, folder, folder / "site", root)
 
 
 @click.command("pdf")
@@ -83,7 +83,7 @@ def pdf(
     with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
     print_troubles(findings, inspection.tree)
-    _end_build(proof, edition, folder, path, root)
+    _end_build(proof, inspection, edition, folder, path, root)
 
 
 @click.command("epub")
@@ -105,7 +105,7 @@ def epub(
     with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
     print_troubles(findings, inspection.tree)
-    _end_build(proof, edition, folder, path, root)
+    _end_build(proof, inspection, edition, folder, path, root)
 
 
 def _begin_build(
@@ -140,7 +140,10 @@ def _begin_build(
     return append_appendix(inspection), edition, find_out(root, out), lenient
 
 
-def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: Path) -> None:
+def _end_build(
+    proof: Proof, inspection: Inspection, edition: Edition, folder: Path, path: Path, root: Path
+) -> None:
+    """Report the output, and end with findings if a lenient build has lost something."""
     from bindery.core.repository import REPORT
     from bindery.render.completeness import write_proof
 
@@ -149,4 +152,7 @@ def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: P
         shown = path.relative_to(root.resolve())
     except ValueError:
         shown = path
+    print_troubles(proof.list_findings(), inspection.tree)
     print(f"{shown}: {proof.summarise()}")
+    if proof.lacks:
+        raise SystemExit(FINDINGS)

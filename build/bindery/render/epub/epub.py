@@ -135,7 +135,8 @@ def build_epub(
     data = _finish(packed, inspection, edition, dialect)
     progress("proof")
     proof = prove_epub(resolved, dialect, data)
-    proof.raise_if_incomplete()
+    if not lenient:
+        proof.raise_if_incomplete()
     write_whole(path, data)
     return proof, [*unreadable, *findings]
 

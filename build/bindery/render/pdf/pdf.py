@@ -68,7 +68,7 @@ def build_pdf(
 
     Returns the proof that nothing is missing, and what the engine said. Raises BookError if an
     image cannot be read (a lenient build shows its text instead), or something of the source
-    is not in the PDF.
+    is not in the PDF (a lenient build only lists it in the proof).
     """
     config, resolved = inspection.config, inspection.resolved
     progress("images")
@@ -104,7 +104,8 @@ def build_pdf(
         raise BookError(*lost)
     progress("proof")
     proof = prove_pdf(resolved, dialect, document, data)
-    proof.raise_if_incomplete()
+    if not lenient:
+        proof.raise_if_incomplete()
     write_whole(path, data)
     return proof, [*unreadable, *lost, *_read_log(log, resolved, dialect)]
 

@@ -88,6 +88,8 @@ class _BoxReader:
                     self._figures.add(identifier)
                 case _:
                     pass
+            if text_id and element.get("class") == "maths":
+                self._texts[text_id].append(element.get("alt", ""))
             if tag == "tr" and table_id:
                 self._rows[table_id].add(id(element))
             elif tag == "a" and chapter and element.get("href"):

@@ -64,11 +64,18 @@ def refuse_foreign(out: Path) -> None:
     raise ConfigError(Finding(Span.whole(str(out)), "config", message, hint))
 
 
-def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Proof:
+def build_site(
+    inspection: Inspection,
+    edition: Edition,
+    out: Path,
+    progress: Progress,
+    *,
+    lenient: bool = False,
+) -> Proof:
     """Write the site to `out`, whole or not at all. Returns the proof that nothing is missing.
 
-    Raises ConfigError if `out` is something other than a site of bindery, or a line of the link
-    memory cannot be read.
+    Raises BookError if something is (a lenient build only lists it in the proof); ConfigError if
+    `out` is something other than a site of bindery, or a line of the link memory cannot be read.
     """
     refuse_foreign(out)
     site = gather_site(inspection, edition, out, progress)
@@ -86,7 +93,8 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
             else:
                 shutil.copyfile(file, path)
         proof = prove_site(inspection.resolved, site.dialect, work, site.places)
-        proof.raise_if_incomplete()
+        if not lenient:
+            proof.raise_if_incomplete()
     return proof
 
 

@@ -302,12 +302,12 @@ class _Writer:
         self._end_open_paragraph()
         rank, slug = token.meta["rank"], token.meta["slug"]
         kinds = {child.type for child in self.tokens[self.index + 1].children or ()}
-        named = self._write_title(slug) if kinds & {"image", "footnote_ref"} else ""
+        named = self._write_title(slug) if kinds & _UNTOLD else ""
         self.out.append(f'<h{rank} id="{self._id(slug)}"{named}>')
         self._push_barrier()
 
     def _write_title(self, slug: str) -> str:
-        """The name of a heading that images or notes are part of, for outlines."""
+        """The name of a heading that images, notes or formulas are part of, for outlines."""
         title = next((a.title for a in self.chapter.anchors if a.level and a.slug == slug), "")
         return f' data-title="{escape_attribute(title)}"' if title else ""
 
@@ -886,6 +886,8 @@ _BLOCKS: Mapping[str, _Handler] = {
     "footnote_open": _Writer._open_footnote,
     "footnote_anchor": _Writer._write_footnote_back,
 }
+_UNTOLD = frozenset(("image", "footnote_ref", "math_inline", "math_inline_double"))
+"""What engines tell no text of, or another."""
 _BREAKS = {"softbreak": "\n", "hardbreak": "<br/>\n"}
 _INLINES: Mapping[str, _Handler] = {
     "text": _Writer._write_text,
