@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import sys
 import zipfile
@@ -209,7 +210,10 @@ def test_headings_may_hold_formulas(make_book: BookMaker) -> None:
         chapter = archive.read("EPUB/text/ch001.xhtml").decode()
         contents = html.unescape(archive.read("EPUB/nav.xhtml").decode())
     assert all(title in contents for title in titles)
-    for page in (build(root), chapter):
+    site = build(root)
+    search = json.loads((root / "dist/site/search-index.js").read_text()[21:].rstrip(";\n"))
+    assert [section[1] for section in search["pages"][0][2]] == titles
+    for page in (site, chapter):
         formulas = re.findall("<math .*?</math>", page, re.DOTALL)
         assert [len(list(ElementTree.fromstring(f).iter())) > 1 for f in formulas] == [True] * 4
         assert not any("&amp;" in re.sub("<.*?>", "", formula) for formula in formulas)

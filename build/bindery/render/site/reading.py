@@ -79,7 +79,10 @@ def _fold(text: str) -> str:
 
 def _walk(element: Any, *, is_prose: bool = True) -> Iterator[tuple[str | None, str, bool]]:
     """The text below an element piece by piece, and whether it is prose; a heading is one piece,
-    with its id."""
+    with its id, and a formula its source."""
+    if element.get("alttext"):
+        yield None, element.get("alttext"), is_prose
+        return
     if element.text:
         yield None, element.text, is_prose
     for child in element:
