@@ -163,7 +163,10 @@ class _ChapterReader:
         title = _plain_text(children, with_tags=True).strip()
         alt = _plain_text(children, with_alt=True).strip()
         level = int(token.tag[1])
-        token.meta["slug"] = self._add_heading(level, text, title, alt, span)
+        token.meta["slug"] = slug = self._add_heading(level, text, title, alt, span)
+        if any(child.type in _FORMULAS for child in children):  # no output has them as text
+            words = [child for child in children if child.type not in _FORMULAS]
+            self.headings[-1] = slug, show_controls(_plain_text(words, with_tags=True))
         self.levels.append((level, token.meta, "rank"))
 
     def _add_heading(self, level: int, text: str, title: str, alt: str, span: Span) -> str:
@@ -456,6 +459,9 @@ T = TypeVar("T")
 def _follow(items: Sequence[T], index: int) -> Iterator[T]:
     """What is behind an index. A slice would copy it for each of thousands of tags."""
     return (items[position] for position in range(index + 1, len(items)))
+
+
+_FORMULAS = ("math_inline", "math_inline_double")
 
 
 def _plain_text(

@@ -23,6 +23,17 @@ _LONGEST = 2000
 _BRACES = re.compile(r"\\.|%[^\n]*|[{}]", re.DOTALL)
 """Braces, and what has none that count: those behind a backslash or in a remark."""
 _WORDS = re.compile(r"[A-Z][a-z]+")
+_ALIKE = {
+    **dict.fromkeys(("aligned", "align", "align*"), "split"),
+    **dict.fromkeys(("gathered", "gather", "gather*", "multline", "multline*"), "array{c"),
+    **dict.fromkeys(("equation", "equation*"), "array{c"),
+    **dict.fromkeys(("eqnarray", "eqnarray*"), "array{rcl"),
+    "dcases": "cases",
+}
+"""Environments that the typesetters lack, or number, and those they have that look the same."""
+_KNOWN = {"split", "array", "cases", "smallmatrix", *(f"{kind}matrix" for kind in ("", *"pbBvV"))}
+_ENVIRONMENT = re.compile(r"\\(begin|end)\{(\w+\*?)\}(?:\[[tbc]\])?")
+_ROW_SPACE = re.compile(r"(\\\\)\s*\[[^\]]*\]")
 
 
 class MathsError(ValueError):
@@ -40,18 +51,22 @@ def write_mathml(latex: str, *, is_block: bool) -> str:
 
     Raises MathsError if the formula is wrong or uses an unknown command.
     """
-    _refuse_unfit(latex)
+    plain = _spell_out(latex)
     display = "block" if is_block else "inline"
     try:
         import latex2mathml.converter
 
-        text = latex2mathml.converter.convert(latex, display=display)
+        text = latex2mathml.converter.convert(plain, display=display)
     except Exception as error:  # noqa: BLE001 - it stumbles in many ways over what it cannot read
         raise MathsError(_describe_error(error)) from None
     unknown = _UNKNOWN_COMMAND.search(text)
     if unknown:
         raise MathsError(f"there is no command {unknown[1]}")
-    opening = f'<math alttext="{html.escape(latex.strip())}"'
+    try:
+        ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        raise MathsError(r"'&' is in no table of its own; the sign itself is \&") from None
+    opening = f'<math class="maths" alttext="{html.escape(latex.strip())}"'
     return text.replace("<math", opening, 1)
 
 
@@ -61,12 +76,12 @@ def draw_maths(latex: str, *, is_block: bool) -> str:
 
     Raises MathsError if it cannot be drawn.
     """
-    _refuse_unfit(latex)
+    plain = _spell_out(latex)
     try:
         with warnings.catch_warnings():  # it finds its font in an old way
             warnings.simplefilter("ignore", DeprecationWarning)
             from ziamath.zmath import Latex
-        drawing = Latex(latex, size=_FONT_SIZE, inline=not is_block).svg()
+        drawing = Latex(plain, size=_FONT_SIZE, inline=not is_block).svg()
     except Exception as error:  # noqa: BLE001 - as above
         raise MathsError(_describe_error(error)) from None
     root = ElementTree.fromstring(drawing)
@@ -81,6 +96,21 @@ def draw_maths(latex: str, *, is_block: bool) -> str:
     return (
         f'<img class="maths" src="data:image/svg+xml;base64,{data}" alt="{alt}" style="{style}"/>'
     )
+
+
+def _spell_out(latex: str) -> str:
+    """The formula in words that both typesetters know. Raises MathsError for an environment that
+    they would take for text, and as `_refuse_unfit`."""
+    _refuse_unfit(latex)
+
+    def replace(match: re.Match[str]) -> str:
+        name, brace, columns = _ALIKE.get(match[2], match[2]).partition("{")
+        if name not in _KNOWN:
+            raise MathsError(f"there is no environment {match[2]}")
+        wanted = f"{{{columns}}}" if brace and match[1] == "begin" else ""
+        return f"\\{match[1]}{{{name}}}{wanted}"
+
+    return _ENVIRONMENT.sub(replace, _ROW_SPACE.sub(r"\1 ", latex))
 
 
 def _refuse_unfit(latex: str) -> None:

@@ -91,21 +91,24 @@ class Proof:
         rest = f"; {count_noun(plain, 'link')} left as text without `repository`" if plain else ""
         lost = self.count_missing_images()
         but = f" but for {count_noun(lost, 'missing image')}" if lost else ""
-        return (
-            f"complete{but}: {counts} in {count_noun(len(self.chapters), 'chapter')}{pages}{rest}"
-        )
+        gone = count_noun(len(self.lacks), "thing")
+        state = f"incomplete, {gone} lost" if self.lacks else "complete"
+        return f"{state}{but}: {counts} in {count_noun(len(self.chapters), 'chapter')}{pages}{rest}"
+
+    def report_lacks(self, hint: str = "please report this with the chapter") -> list[Finding]:
+        """A finding for each thing that is missing."""
+        findings = []
+        for lack in self.lacks:
+            kind = lack.kind.replace("_", " ").removesuffix("s")
+            message = f"the {self.format} lost a {kind}: {lack.what}"
+            findings.append(Finding(Span.whole(lack.chapter), "incomplete-output", message, hint))
+        return findings
 
     def raise_if_incomplete(self) -> None:
         """Raise BookError with a finding for each thing that is missing."""
-        if self.lacks:
-            raise BookError(*(_report_lack(lack, self.format) for lack in self.lacks))
-
-
-def _report_lack(lack: Lack, output: str) -> Finding:
-    kind = lack.kind.replace("_", " ").removesuffix("s")
-    message = f"the {output} lost a {kind}: {lack.what}"
-    hint = "the old output was kept; please report this with the chapter"
-    return Finding(Span.whole(lack.chapter), "incomplete-output", message, hint)
+        hint = "the old output was kept; --lenient builds without; please report this with the "
+        if findings := self.report_lacks(f"{hint}chapter"):
+            raise BookError(*findings)
 
 
 def fold_space(text: str) -> str:
@@ -216,7 +219,7 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
                 found.headings[identifier] = fold_space(read_text(element))
         elif identifier in wanted.tables:
             found.tables[identifier] = sum(
-                1 for e in element.iter() if isinstance(e.tag, str) and e.tag.endswith("tr")
+                isinstance(e.tag, str) and e.tag.rpartition("}")[2] == "tr" for e in element.iter()
             )
         elif identifier in wanted.figures:
             found.figures[identifier] = None
@@ -231,8 +234,9 @@ replace a lost link of the text."""
 _ADDED_LINKS = ADDED | {"term", "letters"}
 """A term that leads to the glossary is a word of the author, but not a link of the author; nor are
 the letters above a glossary."""
-NOT_TEXT = frozenset(("wrap", "note", "no-image")) | ADDED
-"""Classes of what outputs add: marks of broken lines, numbers of footnotes, words for images."""
+NOT_TEXT = frozenset(("wrap", "note", "no-image", "maths")) | ADDED
+"""Classes of what outputs add: marks of broken lines, numbers of footnotes, words for images; and
+of formulas, whose letters are typeset."""
 
 
 def read_text(element: Any) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+import pikepdf
 import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
@@ -16,9 +17,10 @@ from bindery.markdown.parser import make_parser
 from bindery.render.epub.epub import build_epub
 from bindery.render.pdf.pdf import build_pdf
 from bindery.render.site.building import build_site
+from lxml import html as lxml_html
 
 if TYPE_CHECKING:
-    from conftest import BookMaker
+    from conftest import BookMaker, Runner
 
 TEXT = (
     "# A\n\nInline $\\frac{1}{2}$ here.\n\n$$\nE = m c^2\n$$\n\n| a |\n|---|\n| $x_1$ |\n\n"
@@ -49,7 +51,7 @@ def test_a_book_with_formulas_says_what_to_install(
         "setting formulas needs latex2mathml and ziamath, not installed here"
     )
     assert finding.help == "run `pip install 'bindery[maths]'`"
-    assert r"<code>\frac{1}{2}</code>" in build(root)
+    assert r'<code class="maths">\frac{1}{2}</code>' in build(root)
     (root / "README.md").write_text("# A\n\nIt costs $5.\n")
     assert inspect_book(root).findings == ()
 
@@ -90,6 +92,13 @@ def test_a_drawing_stands_on_the_line() -> None:
         (r"\{ a \\ b \}", ""),
         ("^", "missing super script or subscript"),
         (r"\frac{a}{b}", ""),
+        (r"\begin{align*} a &= b \\[2pt] c &= d \end{align*}", ""),
+        (r"\begin{gathered}[t] a = b \\ c = d \end{gathered}", ""),
+        (r"\begin{dcases} a & \text{if } x \\ b \end{dcases}", ""),
+        (r"\begin{pmatrix} 1 & 2 \end{pmatrix} A \& B", ""),
+        (r"\begin{tabular}{c} a \end{tabular}", "there is no environment tabular"),
+        ("a & b", r"'&' is in no table of its own; the sign itself is \&"),
+        (r"\text{a & b}", r"'&' is in no table of its own; the sign itself is \&"),
         (r"\sum_{i=0}^{n} x_i \le \sqrt{2}", ""),
     ],
 )
@@ -130,6 +139,35 @@ def test_a_formula_begins_and_ends_where_it_does_on_github(text: str, formulas: 
     """A dollar with a blank inside, or a letter or a digit outside, is money or a variable."""
     children = make_parser(maths=True).parseInline(text)[0].children or []
     assert [t.content for t in children if t.type.startswith("math_inline")] == formulas
+
+
+ALIGNED = "$$\n\\begin{aligned}\na &= b \\\\\nc &= d\n\\end{aligned}\n$$\n"
+
+
+@TYPESETTERS
+def test_formulas_in_headings_and_aligned_ones_reach_every_output(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """A heading has GitHub's anchor, its formula is typeset, and outlines have its letters. What
+    is aligned is a table, whose rows are not those of the author's tables."""
+    table = "| a |\n|---|\n| $\\begin{split} x &= 1 \\end{split}$ |\n"
+    text = (
+        f"# A\n\nSee [norm](#norm-l_1-ab).\n\n## Norm $L_1$ `a&b`\n\n{ALIGNED}\n## $E=c$\n\n{table}"
+    )
+    root = make_book({"README.md": text}, extra="maths: true\n")
+    for output in ("pdf", "epub", "html"):
+        ended = run_bindery(output, folder=root)
+        assert ended.status == 0, ended.stderr + ended.stdout
+        assert "complete: 3 headings, 1 table" in ended.stdout
+    page = lxml_html.parse(root / "dist/site/index.html").getroot()
+    (heading,) = page.xpath("//h3[@id='norm-l_1-ab'] | //h2[@id='norm-l_1-ab']")
+    assert heading.xpath("math/@alttext") == ["L_1"]
+    (aligned,) = page.xpath("//p[@class='maths']//mtable")
+    assert [len(row) for row in aligned] == [2, 2]
+    assert not any("&" in text for text in page.xpath("//mi/text()"))
+    with pikepdf.open(root / "dist/book.pdf") as pdf, pdf.open_outline() as outline:
+        titles = [item.title for top in outline.root for item in top.children]
+    assert titles[-2:] == ["Norm L_1 a&b", "E=c"]
 
 
 @TYPESETTERS

@@ -114,8 +114,8 @@ def test_control_characters_are_shown_as_pictures() -> None:
 def test_maths_is_read_where_the_book_asks_for_it() -> None:
     """With `maths: true` dollars hold formulas, in the line or in a paragraph of their own."""
     text = render("An $x_1$ here.\n\n$$\na < b\n$$\n", PlainDialect(), maths=True)
-    assert re.search(r'An <math alttext="x_1"[^>]* display="inline">.*</math> here', text)
-    assert re.search(r'<p class="maths"><math alttext="a &lt; b".*</math></p>', text)
+    assert re.search(r'An <math class="maths" alttext="x_1"[^>]* display="inline">.*> here', text)
+    assert re.search(r'<p class="maths"><math class="maths" alttext="a &lt; b".*</math></p>', text)
 
 
 def test_an_option_stays_whole() -> None:

@@ -52,8 +52,10 @@ def html(
     if clashes := find_clashes(inspection.config):
         raise ConfigError(*clashes)
     with show_progress("site", len(inspection.book.chapters), quiet) as progress:
-        proof = build_site(inspection, edition, folder / "site", progress)
-    _end_build(proof, edition, folder, folder / "site", root)
+        site = folder / "site"
+        proof = build_site(inspection, edition, site, progress, allows_losses=lenient)
+    print_troubles(proof.report_lacks(), inspection.tree)
+    _end_build(proof, edition, folder, site, root)
 
 
 @click.command("pdf")
@@ -76,13 +78,15 @@ def pdf(
     """Build the PDF."""
     from bindery.render.pdf.pdf import STEPS, build_pdf
 
-    inspection, edition, folder, lenient = _begin_build("pdf", root, out, lenient)
+    inspection, edition, folder, skips_images = _begin_build("pdf", root, out, lenient)
     if paper:
         inspection = replace(inspection, config=replace(inspection.config, paper=paper))
     path = folder / f"{inspection.config.name}.pdf"
     with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
-        proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
-    print_troubles(findings, inspection.tree)
+        proof, findings = build_pdf(
+            inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
+        )
+    print_troubles([*findings, *proof.report_lacks()], inspection.tree)
     _end_build(proof, edition, folder, path, root)
 
 
@@ -100,11 +104,13 @@ def epub(
     """Build the EPUB."""
     from bindery.render.epub.epub import STEPS, build_epub
 
-    inspection, edition, folder, lenient = _begin_build("epub", root, out, lenient)
+    inspection, edition, folder, skips_images = _begin_build("epub", root, out, lenient)
     path = folder / f"{inspection.config.name}.epub"
     with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
-        proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
-    print_troubles(findings, inspection.tree)
+        proof, findings = build_epub(
+            inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
+        )
+    print_troubles([*findings, *proof.report_lacks()], inspection.tree)
     _end_build(proof, edition, folder, path, root)
 
 

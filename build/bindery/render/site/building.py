@@ -64,8 +64,16 @@ def refuse_foreign(out: Path) -> None:
     raise ConfigError(Finding(Span.whole(str(out)), "config", message, hint))
 
 
-def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Proof:
-    """Write the site to `out`, whole or not at all. Returns the proof that nothing is missing.
+def build_site(
+    inspection: Inspection,
+    edition: Edition,
+    out: Path,
+    progress: Progress,
+    *,
+    allows_losses: bool = False,
+) -> Proof:
+    """Write the site to `out`, whole or not at all. Returns the proof that nothing is missing, or
+    with `allows_losses` of what is; raises BookError otherwise.
 
     Raises ConfigError if `out` is something other than a site of bindery, or a line of the link
     memory cannot be read.
@@ -86,7 +94,8 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
             else:
                 shutil.copyfile(file, path)
         proof = prove_site(inspection.resolved, site.dialect, work, site.places)
-        proof.raise_if_incomplete()
+        if not allows_losses:
+            proof.raise_if_incomplete()
     return proof
 
 

@@ -302,12 +302,13 @@ class _Writer:
         self._end_open_paragraph()
         rank, slug = token.meta["rank"], token.meta["slug"]
         kinds = {child.type for child in self.tokens[self.index + 1].children or ()}
-        named = self._write_title(slug) if kinds & {"image", "footnote_ref"} else ""
+        unnamed = {"image", "footnote_ref", "math_inline", "math_inline_double"}
+        named = self._write_title(slug) if kinds & unnamed else ""
         self.out.append(f'<h{rank} id="{self._id(slug)}"{named}>')
         self._push_barrier()
 
     def _write_title(self, slug: str) -> str:
-        """The name of a heading that images or notes are part of, for outlines."""
+        """The name of a heading that images, notes or formulas are part of, for outlines."""
         title = next((a.title for a in self.chapter.anchors if a.level and a.slug == slug), "")
         return f' data-title="{escape_attribute(title)}"' if title else ""
 
@@ -362,7 +363,7 @@ class _Writer:
                 return draw_maths(latex, is_block=is_block)
             return write_mathml(latex, is_block=is_block)
         except MathsError:  # the check has reported it: a lenient build shows the source
-            return f"<code>{escape_text(latex)}</code>"
+            return f'<code class="maths">{escape_text(latex)}</code>'
 
     # --- tables ---
 
