@@ -141,19 +141,15 @@ def test_a_formula_begins_and_ends_where_it_does_on_github(text: str, formulas: 
     assert [t.content for t in children if t.type.startswith("math_inline")] == formulas
 
 
-ALIGNED = "$$\n\\begin{aligned}\na &= b \\\\\nc &= d\n\\end{aligned}\n$$\n"
-
-
 @TYPESETTERS
 def test_formulas_in_headings_and_aligned_ones_reach_every_output(
     make_book: BookMaker, run_bindery: Runner
 ) -> None:
     """A heading has GitHub's anchor, its formula is typeset, and outlines have its letters. What
     is aligned is a table, whose rows are not those of the author's tables."""
-    table = "| a |\n|---|\n| $\\begin{split} x &= 1 \\end{split}$ |\n"
-    text = (
-        f"# A\n\nSee [norm](#norm-l_1-ab).\n\n## Norm $L_1$ `a&b`\n\n{ALIGNED}\n## $E=c$\n\n{table}"
-    )
+    text = """# A\n\nSee [norm](#norm-l_1-ab).\n\n## Norm $L_1$ `a&b`\n
+$$\n\\begin{aligned}\na &= b \\\\\nc &= d\n\\end{aligned}\n$$\n
+## $E=c$\n\n| a |\n|---|\n| $\\begin{split} x &= 1 \\end{split}$ |\n"""
     root = make_book({"README.md": text}, extra="maths: true\n")
     for output in ("pdf", "epub", "html"):
         ended = run_bindery(output, folder=root)
