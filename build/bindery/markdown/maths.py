@@ -27,6 +27,7 @@ _ENVIRONMENTS = {
     **dict.fromkeys(("align", "aligned", "alignat", "alignedat", "flalign", "split"), "align*"),
     **dict.fromkeys(("equation", "gather", "gathered", "multline"), "displaylines"),
     "eqnarray": "array",
+    "dcases": "cases",
     **{name: name for name in ("array", "cases", "matrix", "smallmatrix")},
     **{name: name for name in ("pmatrix", "bmatrix", "Bmatrix")},
     **dict.fromkeys(("vmatrix", "Vmatrix"), "matrix"),

@@ -91,25 +91,24 @@ class Proof:
         rest = f"; {count_noun(plain, 'link')} left as text without `repository`" if plain else ""
         lost = self.count_missing_images()
         but = f" but for {count_noun(lost, 'missing image')}" if lost else ""
-        chapters = count_noun(len(self.chapters), "chapter")
-        ended = "incomplete" if self.lacks else "complete"
-        return f"{ended}{but}: {counts} in {chapters}{pages}{rest}"
+        gone = count_noun(len(self.lacks), "thing")
+        state = f"incomplete, {gone} lost" if self.lacks else "complete"
+        return f"{state}{but}: {counts} in {count_noun(len(self.chapters), 'chapter')}{pages}{rest}"
+
+    def report_lacks(self, hint: str = "please report this with the chapter") -> list[Finding]:
+        """A finding for each thing that is missing."""
+        findings = []
+        for lack in self.lacks:
+            kind = lack.kind.replace("_", " ").removesuffix("s")
+            message = f"the {self.format} lost a {kind}: {lack.what}"
+            findings.append(Finding(Span.whole(lack.chapter), "incomplete-output", message, hint))
+        return findings
 
     def raise_if_incomplete(self) -> None:
         """Raise BookError with a finding for each thing that is missing."""
-        if self.lacks:
-            raise BookError(*self.list_findings("the old output was kept; "))
-
-    def list_findings(self, done: str = "") -> list[Finding]:
-        """A finding for each thing that is missing, with what was done about it."""
-        return [_report_lack(lack, self.format, done) for lack in self.lacks]
-
-
-def _report_lack(lack: Lack, output: str, done: str) -> Finding:
-    kind = lack.kind.replace("_", " ").removesuffix("s")
-    message = f"the {output} lost a {kind}: {lack.what}"
-    hint = f"{done}please report this with the chapter"
-    return Finding(Span.whole(lack.chapter), "incomplete-output", message, hint)
+        hint = "the old output was kept; --lenient builds without; please report this with the "
+        if findings := self.report_lacks(f"{hint}chapter"):
+            raise BookError(*findings)
 
 
 def fold_space(text: str) -> str:

@@ -1,6 +1,5 @@
 """Which images are reported as large."""
 
-import io
 import random
 from pathlib import Path
 
@@ -9,25 +8,18 @@ from bindery.core.repository import Tree
 from PIL import Image
 
 
-def _save(image: Image.Image) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG")
-    return buffer.getvalue()
-
-
 def _make_noise(width: int, height: int, mode: str = "RGB") -> Image.Image:
-    return Image.frombytes(
-        mode, (width, height), random.Random(1).randbytes(width * height * len(mode))
-    )
+    pixels = random.Random(1).randbytes(width * height * len(mode))
+    return Image.frombytes(mode, (width, height), pixels)
 
 
 def test_an_image_is_large_by_bytes_or_by_width(tmp_path: Path) -> None:
     """Half a megabyte is large at any size, and a tenth of that where it is too wide to be seen;
     a small file may be as wide as it likes."""
-    (tmp_path / "photo.png").write_bytes(_save(_make_noise(500, 400)))
-    (tmp_path / "wide.png").write_bytes(_save(_make_noise(2500, 60, "L")))
-    (tmp_path / "fits.png").write_bytes(_save(_make_noise(300, 400, "L")))
-    (tmp_path / "blank.png").write_bytes(_save(Image.new("L", (9000, 50))))
+    _make_noise(500, 400).save(tmp_path / "photo.png")
+    _make_noise(2500, 60, "L").save(tmp_path / "wide.png")
+    _make_noise(300, 400, "L").save(tmp_path / "fits.png")
+    Image.new("L", (9000, 50)).save(tmp_path / "blank.png")
     (tmp_path / "text.png").write_bytes(b"x" * 600_000)
     tree = Tree(tmp_path)
     photo, wide = find_large(tree, "photo.png"), find_large(tree, "wide.png")

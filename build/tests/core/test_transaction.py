@@ -50,7 +50,7 @@ def change():
     if verb == "mv":
         mv.callback("docs", "far/off/docs", False, False, root)
     else:
-        format_sources.callback((), False, False, root)
+        format_sources.callback((), False, root)
 
 verb, root = sys.argv[1], Path(sys.argv[2])
 os.chdir(root)

@@ -48,12 +48,14 @@ def html(
     """Build the site."""
     from bindery.render.site.building import build_site, find_clashes
 
-    inspection, edition, folder, lenient = _begin_build("html", root, out, lenient)
+    inspection, edition, folder, _ = _begin_build("html", root, out, lenient)
     if clashes := find_clashes(inspection.config):
         raise ConfigError(*clashes)
     with show_progress("site", len(inspection.book.chapters), quiet) as progress:
-        proof = build_site(inspection, edition, folder / "site", progress, lenient=lenient)
-    _end_build(proof, inspection, edition, folder, folder / "site", root)
+        site = folder / "site"
+        proof = build_site(inspection, edition, site, progress, allows_losses=lenient)
+    print_troubles(proof.report_lacks(), inspection.tree)
+    _end_build(proof, edition, folder, site, root)
 
 
 @click.command("pdf")
@@ -76,14 +78,16 @@ def pdf(
     """Build the PDF."""
     from bindery.render.pdf.pdf import STEPS, build_pdf
 
-    inspection, edition, folder, lenient = _begin_build("pdf", root, out, lenient)
+    inspection, edition, folder, skips_images = _begin_build("pdf", root, out, lenient)
     if paper:
         inspection = replace(inspection, config=replace(inspection.config, paper=paper))
     path = folder / f"{inspection.config.name}.pdf"
     with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
-        proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
-    print_troubles(findings, inspection.tree)
-    _end_build(proof, inspection, edition, folder, path, root)
+        proof, findings = build_pdf(
+            inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
+        )
+    print_troubles([*findings, *proof.report_lacks()], inspection.tree)
+    _end_build(proof, edition, folder, path, root)
 
 
 @click.command("epub")
@@ -100,12 +104,14 @@ def epub(
     """Build the EPUB."""
     from bindery.render.epub.epub import STEPS, build_epub
 
-    inspection, edition, folder, lenient = _begin_build("epub", root, out, lenient)
+    inspection, edition, folder, skips_images = _begin_build("epub", root, out, lenient)
     path = folder / f"{inspection.config.name}.epub"
     with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
-        proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
-    print_troubles(findings, inspection.tree)
-    _end_build(proof, inspection, edition, folder, path, root)
+        proof, findings = build_epub(
+            inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
+        )
+    print_troubles([*findings, *proof.report_lacks()], inspection.tree)
+    _end_build(proof, edition, folder, path, root)
 
 
 def _begin_build(
@@ -140,10 +146,7 @@ def _begin_build(
     return append_appendix(inspection), edition, find_out(root, out), lenient
 
 
-def _end_build(
-    proof: Proof, inspection: Inspection, edition: Edition, folder: Path, path: Path, root: Path
-) -> None:
-    """Report the output, and end with findings if a lenient build has lost something."""
+def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: Path) -> None:
     from bindery.core.repository import REPORT
     from bindery.render.completeness import write_proof
 
@@ -152,7 +155,4 @@ def _end_build(
         shown = path.relative_to(root.resolve())
     except ValueError:
         shown = path
-    print_troubles(proof.list_findings(), inspection.tree)
     print(f"{shown}: {proof.summarise()}")
-    if proof.lacks:
-        raise SystemExit(FINDINGS)

@@ -94,12 +94,14 @@ def build_epub(
     progress: Progress,
     *,
     lenient: bool = False,
+    allows_losses: bool = False,
 ) -> tuple[Proof, list[Finding]]:
     """Write the EPUB to `path`, whole or not at all.
 
     Returns the proof that nothing is missing, and what pandoc said. Raises BookError if an image
     cannot be read (a lenient build shows its text instead), pandoc fails, or something of the
-    source is not in the EPUB; ConfigError if a line of the link memory cannot be read.
+    source is not in the EPUB and `allows_losses` is not set; ConfigError if a line of
+    the link memory cannot be read.
     """
     config, resolved = inspection.config, inspection.resolved
     progress("images")
@@ -127,15 +129,13 @@ def build_epub(
             bodies.append(tidy_markup(texts[chapter.path], ids))
         progress("package")
         cover = images.get(config.cover)
-        style = (_HERE / "styles" / "epub.css").read_text(encoding="utf-8")
-        style += read_author_style(config, inspection.tree, "epub")
-        (work / "epub.css").write_text(style, encoding="utf-8")
-        packed, findings = _run_pandoc(config, edition, bodies, cover, work)
+        style = read_author_style(config, inspection.tree, "epub")
+        packed, findings = _run_pandoc(config, edition, bodies, cover, work, style)
     progress("contents")
     data = _finish(packed, inspection, edition, dialect)
     progress("proof")
     proof = prove_epub(resolved, dialect, data)
-    if not lenient:
+    if not allows_losses:
         proof.raise_if_incomplete()
     write_whole(path, data)
     return proof, [*unreadable, *findings]
@@ -145,7 +145,12 @@ def build_epub(
 
 
 def _run_pandoc(
-    config: Config, edition: Edition, bodies: Sequence[str], cover: Prepared | None, work: Path
+    config: Config,
+    edition: Edition,
+    bodies: Sequence[str],
+    cover: Prepared | None,
+    work: Path,
+    style: str = "",
 ) -> tuple[bytes, list[Finding]]:
     """The package as pandoc makes it, and a finding for each line that it said."""
     blocks: list[dict[str, object]] = []
@@ -160,6 +165,8 @@ def _run_pandoc(
         "blocks": blocks,
     }
     (work / "book.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    ours = (_HERE / "styles" / "epub.css").read_text(encoding="utf-8")
+    (work / "epub.css").write_text(ours + style, encoding="utf-8")
     output = work / "book.epub"
     command = (
         *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),

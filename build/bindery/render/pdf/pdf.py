@@ -63,12 +63,13 @@ def build_pdf(
     progress: Progress,
     *,
     lenient: bool = False,
+    allows_losses: bool = False,
 ) -> tuple[Proof, list[Finding]]:
     """Write the PDF to `path`, whole or not at all.
 
     Returns the proof that nothing is missing, and what the engine said. Raises BookError if an
     image cannot be read (a lenient build shows its text instead), or something of the source
-    is not in the PDF (a lenient build only lists it in the proof).
+    is not in the PDF and `allows_losses` is not set.
     """
     config, resolved = inspection.config, inspection.resolved
     progress("images")
@@ -104,7 +105,7 @@ def build_pdf(
         raise BookError(*lost)
     progress("proof")
     proof = prove_pdf(resolved, dialect, document, data)
-    if not lenient:
+    if not allows_losses:
         proof.raise_if_incomplete()
     write_whole(path, data)
     return proof, [*unreadable, *lost, *_read_log(log, resolved, dialect)]

@@ -70,12 +70,13 @@ def build_site(
     out: Path,
     progress: Progress,
     *,
-    lenient: bool = False,
+    allows_losses: bool = False,
 ) -> Proof:
-    """Write the site to `out`, whole or not at all. Returns the proof that nothing is missing.
+    """Write the site to `out`, whole or not at all. Returns the proof that nothing is missing, or
+    with `allows_losses` of what is; raises BookError otherwise.
 
-    Raises BookError if something is (a lenient build only lists it in the proof); ConfigError if
-    `out` is something other than a site of bindery, or a line of the link memory cannot be read.
+    Raises ConfigError if `out` is something other than a site of bindery, or a line of the link
+    memory cannot be read.
     """
     refuse_foreign(out)
     site = gather_site(inspection, edition, out, progress)
@@ -93,7 +94,7 @@ def build_site(
             else:
                 shutil.copyfile(file, path)
         proof = prove_site(inspection.resolved, site.dialect, work, site.places)
-        if not lenient:
+        if not allows_losses:
             proof.raise_if_incomplete()
     return proof
 
