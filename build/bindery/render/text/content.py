@@ -302,7 +302,8 @@ class _Writer:
         self._end_open_paragraph()
         rank, slug = token.meta["rank"], token.meta["slug"]
         kinds = {child.type for child in self.tokens[self.index + 1].children or ()}
-        named = self._write_title(slug) if kinds & _UNTOLD else ""
+        unnamed = {"image", "footnote_ref", "math_inline", "math_inline_double"}
+        named = self._write_title(slug) if kinds & unnamed else ""
         self.out.append(f'<h{rank} id="{self._id(slug)}"{named}>')
         self._push_barrier()
 
@@ -886,8 +887,6 @@ _BLOCKS: Mapping[str, _Handler] = {
     "footnote_open": _Writer._open_footnote,
     "footnote_anchor": _Writer._write_footnote_back,
 }
-_UNTOLD = frozenset(("image", "footnote_ref", "math_inline", "math_inline_double"))
-"""What engines tell no text of, or another."""
 _BREAKS = {"softbreak": "\n", "hardbreak": "<br/>\n"}
 _INLINES: Mapping[str, _Handler] = {
     "text": _Writer._write_text,
