@@ -21,12 +21,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import bindery
 import pytest
 from bindery.cli import main as cli
+from fixture_types import BookMaker, Case, Ended, Runner
 
 pytest_plugins = ["needs", "examples", "slurm_cluster", "demo_runs", "whole_sites", "browsers"]
 
@@ -37,29 +37,6 @@ FIXTURES = HERE / "fixtures"
 
 
 # --- expectations ---
-
-
-@dataclass
-class Case:
-    """One case of a fixture file; `line` is where its title stands."""
-
-    path: Path
-    line: int
-    title: str
-    given: str
-    expected: str
-    lines: slice
-    """Where the expectation stands among the lines of the file, counted from 0."""
-    update: bool
-    actual: str | None = field(default=None, init=False)
-
-    def expect(self, actual: str) -> None:
-        """Hold what came out against what is expected, or note it where `--update` is given."""
-        if self.update:
-            self.actual = actual
-            return
-        place = f"{self.path.name}:{self.line}: {self.title}"
-        assert actual == self.expected, place
 
 
 _READ: dict[Path, list[Case]] = {}
@@ -138,9 +115,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 # --- books ---
 
 
-BookMaker = Callable[..., Path]
-
-
 @pytest.fixture
 def make_book(tmp_path: Path) -> BookMaker:
     """Write a book from texts by path. Where no chapters.yaml is among them, one that lists every
@@ -189,18 +163,6 @@ def facts_tool(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 # --- the program ---
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run of the program ended."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-
-Runner = Callable[..., Ended]
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
-"""A chapters.yaml for a book whose chapters are in `chapters-md.txt`, one path a line."""
+"""A chapters.yaml from the contents of another tool, or from the folders of a book."""
 
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bindery.book.foreign_contents import Contents, find_contents, name_part
 from bindery.core.config import write_scalar
 from bindery.core.model import ConfigError, Finding, Span, refuse
 from bindery.core.report import count_noun
@@ -16,22 +16,44 @@ from bindery.markdown.chapter_reader import parse_chapter
 LIST_NAME = "chapters-md.txt"
 
 
-def import_chapter_list(folder: Path) -> tuple[str, str]:
-    """The text of a chapters.yaml, and one line that says what was found.
+def import_contents(folder: Path) -> tuple[str, str]:
+    """The text of a chapters.yaml, and what to say about it: a line with what was found, and one
+    for each entry that is no chapter.
 
-    Title and names of parts are guessed: the title from the first heading of the first chapter,
-    the parts from the folders at the top. Raises ConfigError where the list names nothing.
+    Where the list of chapters does not say them, the title is that of the first chapter, and the
+    parts are the folders at the top. Raises ConfigError where there is no chapter.
     """
     tree = Tree(folder)
+    is_list = tree.find_kind(LIST_NAME) == "file"
+    contents = _read_list(tree, folder) if is_list else find_contents(tree)
+    listed = [chapter for _, chapters in contents.parts for chapter in chapters]
+    source = (folder / contents.source).as_posix()
+    if not listed:
+        raise refuse(source, "it names no chapter" if contents.source else "no Markdown is there")
+    base = contents.folder if all(p.startswith(f"{contents.folder}/") for p, _ in listed) else ""
+    known = {path for path, _ in listed}
+    left = [p for p in tree.walk_files(base) if p.endswith(".md") and p not in known]
+    read = {p: parse_chapter(p, tree.read_bytes(p).decode("utf-8", "replace")) for p, _ in listed}
+    named = {p: "" if read[p].inventory.headings else title for p, title in listed}
+    title = contents.title or read[listed[0][0]].title
+    text = _write_yaml(" ".join(title.split()), contents, base, named, left, _find_cover(tree))
+    parts = sum(1 for name, _ in contents.parts if name)
+    counts = f"{count_noun(len(listed), 'chapter')} in {count_noun(parts, 'part')}"
+    said = [
+        f"{counts}, {count_noun(len(left), 'Markdown file')} left out",
+        *(f"not a Markdown file of the book: {name}" for name in contents.missing),
+    ]
+    return text, "\n".join(said)
+
+
+def _read_list(tree: Tree, folder: Path) -> Contents:
+    """The chapters of `chapters-md.txt`, one path a line."""
     shown = (folder / LIST_NAME).as_posix()
-    if tree.find_kind(LIST_NAME) != "file":
-        message = f"there is no {LIST_NAME} in '{folder}'"
-        hint = "it lists the chapters, one path a line"
-        raise refuse(shown, message, hint)
-    lines = tree.read_bytes(LIST_NAME).decode("utf-8", "replace").splitlines()
     paths: list[str] = []
     findings = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(
+        tree.read_bytes(LIST_NAME).decode("utf-8", "replace").splitlines(), 1
+    ):
         path = posixpath.normpath(line.partition("#")[0].strip())
         if path == ".":
             continue
@@ -45,16 +67,8 @@ def import_chapter_list(folder: Path) -> tuple[str, str]:
             paths.append(path)
     if findings:
         raise ConfigError(*findings)
-    if not paths:
-        raise refuse(shown, "the list names no chapter")
-    first = parse_chapter(paths[0], tree.read_bytes(paths[0]).decode("utf-8", "replace"))
-    left = [path for path in tree.walk_files("") if path.endswith(".md") and path not in set(paths)]
-    parts = _group_chapters(paths)
-    text = _write_yaml(" ".join(first.title.split()), parts, left, _find_cover(tree))
-    named = sum(1 for title, _ in parts if title)
-    counts = (count_noun(len(paths), "chapter"), count_noun(named, "part"))
-    rest = count_noun(len(left), "Markdown file")
-    return text, f"{counts[0]} in {counts[1]}, {rest} left out"
+    parts = [(name, [(path, "") for path in chapters]) for name, chapters in _group_chapters(paths)]
+    return Contents(LIST_NAME, parts=parts)
 
 
 def _group_chapters(paths: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -63,17 +77,12 @@ def _group_chapters(paths: Sequence[str]) -> list[tuple[str, list[str]]]:
     parts: list[tuple[str, list[str]]] = []
     for path in paths:
         top = path.split("/")[0] if "/" in path else ""
-        title = _name_part(top)
+        title = name_part(top)
         if parts and parts[-1][0] == title:
             parts[-1][1].append(path)
         else:
             parts.append((title, [path]))
     return parts
-
-
-def _name_part(folder: str) -> str:
-    words = re.sub(r"[-_]+", " ", folder).strip()
-    return words[:1].upper() + words[1:]
 
 
 def _find_cover(tree: Tree) -> str:
@@ -82,16 +91,22 @@ def _find_cover(tree: Tree) -> str:
 
 
 def _write_yaml(
-    title: str, parts: Iterable[tuple[str, Sequence[str]]], left: Sequence[str], cover: str
+    title: str,
+    contents: Contents,
+    base: str,
+    titles: Mapping[str, str],
+    left: Sequence[str],
+    cover: str,
 ) -> str:
+    def write(path: str) -> str:
+        return write_scalar(posixpath.relpath(path, base or "."))
+
     lines = [
-        "# Written by `bindery import`: title and parts are guesses, and everything can be edited.",
+        f"# By `bindery import` from {contents.source or 'the folders'}; everything can be edited.",
         f"title: {write_scalar(title)}",
         "language: en",
-    ]
-    if cover:
-        lines.append(f"cover: {write_scalar(cover)}")
-    lines += [
+        *([f"folder: {write_scalar(base)}"] if base else []),
+        *([f"cover: {write_scalar(cover)}"] if cover else []),
         "",
         "# Where programs and other files of the book are on the web; without it, ebooks name",
         "# such files and cannot link them.",
@@ -101,14 +116,17 @@ def _write_yaml(
         "",
         "parts:",
     ]
-    for name, chapters in parts:
+    for name, chapters in contents.parts:
         prefix = "  - "
         if name:
             lines.append(f"{prefix}title: {write_scalar(name)}")
             prefix = "    "
         lines.append(f"{prefix}chapters:")
-        lines += [f"      - {write_scalar(path)}" for path in chapters]
+        for path, _ in chapters:
+            entry = f"path: {write(path)}" if titles[path] else write(path)
+            lines.append(f"      - {entry}")
+            lines += [f"        title: {write_scalar(titles[path])}"] if titles[path] else []
     if left:
-        lines += ["", "# Markdown files that the list did not name.", "not_chapters:"]
-        lines += [f"  - {write_scalar(path)}" for path in left]
+        lines += ["", "# Markdown files that are no chapters.", "not_chapters:"]
+        lines += [f"  - {write(path)}" for path in left]
     return "\n".join(lines) + "\n"

@@ -1,18 +1,13 @@
 """Reading a book from disk: exact names, odd line ends, links that lead away or in circles."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.book.load import is_left_out
 from bindery.check.inspect import inspect_book
 from bindery.core.config import Config
 from bindery.core.repository import Tree
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 SOURCE = "# Título\n\nOne [x](gone.md)\n\n| a | b |\n|---|---|\n| [y](gone.md) | 2 |\n"
 

@@ -1,10 +1,7 @@
 """Resolving: where each form of a destination leads, on a tree of files."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.book.resolve import resolve_book
@@ -23,11 +20,9 @@ from bindery.core.model import (
 )
 from bindery.core.repository import Tree
 from bindery.markdown.chapter_reader import parse_chapter
+from fixture_types import Case
 from hypothesis import example, given
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from conftest import Case
 
 TREE = Path(__file__).parents[1] / "fixtures" / "tree"
 HERE = "book/network/debug.md"

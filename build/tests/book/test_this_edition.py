@@ -1,19 +1,14 @@
 """Editions: what is being built, told by git where there is one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.book.this_edition import Edition, find_changes_url, find_edition
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
+from fixture_types import BookMaker
 from needs import git
-
-if TYPE_CHECKING:
-    from conftest import BookMaker
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -1,9 +1,6 @@
 """Sums in prose: what is read as one, what it comes to, and what is left alone."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.arithmetic.grammar import read_side
@@ -12,11 +9,9 @@ from bindery.check.arithmetic.measures import match_unit
 from bindery.check.arithmetic.readings import NoValueError, Reading, evaluate
 from bindery.check.arithmetic.statements import Statement, read_statements
 from bindery.check.arithmetic.tokens import split_tokens
+from fixture_types import Case
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from conftest import Case
 
 
 def _describe(statement: Statement) -> str:

@@ -1,18 +1,13 @@
 """Findings that a book lives with: what passes, what is reported, and a file that only shrinks."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.finding_identity import identify_finding
 from bindery.core.model import Finding, Span
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 TWO_DEAD = "# A\n\n[one](one.md)\n\n[two](two.md)\n"
 

@@ -1,17 +1,12 @@
 """Whole books, each with one kind of defect, and the exact report that `bindery check` gives."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.rules import RULES
+from fixture_types import Runner
 from needs import need
-
-if TYPE_CHECKING:
-    from conftest import Runner
 
 BOOKS = Path(__file__).parents[1] / "books"
 

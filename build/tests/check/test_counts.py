@@ -1,16 +1,12 @@
 """How much a book holds: what is counted, by part and by chapter, and how it is printed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from evidence_book import FILES
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 MORE = """
 Two chips of 80 GB have `2 * 80 = 160` GB, not *that* – says [a page](https://example.org/a).

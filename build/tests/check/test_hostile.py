@@ -1,17 +1,12 @@
 """A book of strangers cannot crash the check, nor make it run for ever."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import BookMaker
+from fixture_types import BookMaker
 
 LONG_ENOUGH = 60
 """Seconds; most of these texts took minutes or crashed when they were found."""

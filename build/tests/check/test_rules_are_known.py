@@ -1,17 +1,12 @@
 """Every rule that a finding can name is explained by `bindery check --explain`."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import bindery
 import pytest
 from bindery.check.rules import REPORTED_ELSEWHERE, RULES
-
-if TYPE_CHECKING:
-    from conftest import Runner
+from fixture_types import Runner
 
 
 def list_named_rules() -> set[str]:

@@ -1,19 +1,15 @@
 """SARIF: what code scanners read, in the form that the standard prescribes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.check.rules import CHECKS
 from bindery.check.sarif import format_sarif
 from bindery.core.model import Finding, Span
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 BOOKS = Path(__file__).parents[1] / "books"
 

@@ -1,16 +1,11 @@
 """`check --since`: only what is new, as git tells it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 pytestmark = pytest.mark.needs("git")
 

@@ -1,15 +1,10 @@
 """Claims of today and claims with a date: which words make one, and when it ends."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.time_claims import find_dated, find_undated
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 UNDATED = [
     ("As of this writing there is one.", "As of this writing"),

@@ -1,16 +1,11 @@
 """Who refers to what: links, quotations, commands and lists, each with its place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from evidence_book import FILES
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 BOOK = {
     "README.md": "# Book\n\n[guide](docs/guide.md#use) and [docs](docs) and [x][x]\n\n"

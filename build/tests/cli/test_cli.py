@@ -1,7 +1,5 @@
 """The program as users run it: exit statuses, formats, paths, and no traceback for bad input."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,14 +8,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery import __version__
 from bindery.check import inspect as pipeline
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 BOOKS = Path(__file__).parents[1] / "books"
 
@@ -194,67 +189,6 @@ def test_a_wrong_date_is_wrong_use(
     ended = run_bindery("html", "--out", str(tmp_path), folder=BOOKS / "clean")
     assert ended.status == 2
     assert "SOURCE_DATE_EPOCH is 'yesterday', which is not a number of seconds" in ended.stderr
-
-
-# --- import ---
-
-
-def test_import_writes_a_list_of_chapters(make_book: BookMaker, run_bindery: Runner) -> None:
-    """A book with a chapters-md.txt gets a chapters.yaml that bindery reads, parts by folder."""
-    root = make_book(
-        {
-            "chapters-md.txt": "README.md\n# a comment\ncompute/README.md\n./compute/cpu.md\n",
-            "README.md": "# Yes: a *book*\n",
-            "compute/README.md": "# Compute\n",
-            "compute/cpu.md": "# CPU\n",
-            "notes.md": "# Notes\n",
-            "images/cover.svg": "<svg xmlns='http://www.w3.org/2000/svg'/>",
-        }
-    )
-    (root / "chapters.yaml").unlink()
-    ended = run_bindery("import", ".", folder=root)
-    assert ended.status == 0
-    assert ended.stdout == "chapters.yaml: 3 chapters in 1 part, 1 Markdown file left out\n"
-    text = (root / "chapters.yaml").read_text()
-    assert "title: 'Yes: a book'\n" in text
-    assert "cover: images/cover.svg\n" in text
-    assert "  - title: Compute\n    chapters:\n      - compute/README.md\n" in text
-    assert "not_chapters:\n  - notes.md\n" in text
-    assert run_bindery("check", folder=root).status == 0
-
-
-def test_import_replaces_nothing(run_bindery: Runner, make_book: BookMaker) -> None:
-    """A chapters.yaml that is there is kept unless `--force` is given."""
-    root = make_book({"README.md": "# A\n", "chapters-md.txt": "README.md\n"})
-    before = (root / "chapters.yaml").read_text()
-    ended = run_bindery("import", ".", folder=root)
-    assert ended.status == 2
-    assert "replace it with --force" in ended.stderr
-    assert (root / "chapters.yaml").read_text() == before
-    assert run_bindery("import", ".", "--force", folder=root).status == 0
-    assert (root / "chapters.yaml").read_text() != before
-
-
-@pytest.mark.parametrize(
-    ("listed", "message"),
-    [
-        (None, "there is no chapters-md.txt"),
-        ("", "the list names no chapter"),
-        ("README.md\ngone.md\n", "there is no chapter 'gone.md'"),
-        ("README.md\n./README.md\n", "the chapter 'README.md' is listed twice"),
-    ],
-)
-def test_import_says_what_is_wrong(
-    run_bindery: Runner, make_book: BookMaker, listed: str | None, message: str
-) -> None:
-    """A list that is missing, empty or wrong is one clear error each."""
-    files = {"README.md": "# A\n"}
-    root = make_book(files if listed is None else {**files, "chapters-md.txt": listed})
-    (root / "chapters.yaml").unlink()
-    ended = run_bindery("import", ".", folder=root)
-    assert ended.status == 2
-    assert message in ended.stderr
-    assert not (root / "chapters.yaml").exists()
 
 
 @pytest.mark.parametrize("name", ["book.pdf", "book.epub", "taken"])

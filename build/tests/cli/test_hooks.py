@@ -1,19 +1,13 @@
 """What other books run with pre-commit and in GitHub Actions are commands that work."""
 
-from __future__ import annotations
-
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from fixture_types import Runner
 from ruamel.yaml import YAML
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Runner
 
 ROOT = Path(__file__).resolve().parents[3]
 BOOKS = Path(__file__).parents[1] / "books"

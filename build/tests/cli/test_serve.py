@@ -1,7 +1,5 @@
 """`bindery serve`: a real process, real edits, and what a browser is shown."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -13,13 +11,11 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from browsers import browser, open_tab
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 __all__ = ["browser", "open_tab"]
 

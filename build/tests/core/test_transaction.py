@@ -1,21 +1,16 @@
 """Changes of several files: all of them or none, also if a signal comes in between."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.core.model import BookError
 from bindery.core.transaction import Change, change_files, find_obstacle
+from fixture_types import BookMaker, Runner
 from killing import read_tree
 from needs import git
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 FILES = {
     "README.md": "# Book\n\n[one](docs/one.md) and\n[two](docs/two.md)\n",

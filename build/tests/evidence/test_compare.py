@@ -1,10 +1,8 @@
 """Comparing a run with recorded ones: like with like only, the verdict, and the words of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import evidence_book
 import pytest
@@ -28,9 +26,7 @@ from bindery.evidence.records import (
     load_records,
     parse_record,
 )
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -1,16 +1,10 @@
 """The database that views ask: what it holds, and that it can only be read."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from bindery.check.inspect import inspect_book
 from bindery.evidence import database
 from evidence_book import make_record
-
-if TYPE_CHECKING:
-    from conftest import BookMaker
+from fixture_types import BookMaker
 
 HEAD = "-- title: T\n-- column x: X\n"
 SCHEMA = """columns:

@@ -1,19 +1,15 @@
 """Origins of cells: what the rewritten query says, held against the data itself."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from bindery.evidence.lineage import Trace, UntraceableError, trace_query
+from fixture_types import Case
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from conftest import Case
 
 Cell = int | float | str | None
 Rows = list[list[Cell]]

@@ -1,10 +1,7 @@
 """Plots: what a header asks for, what a reader is told, and that files are what they say."""
 
-from __future__ import annotations
-
 import re
 import sys
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
@@ -24,11 +21,9 @@ from bindery.evidence.plots.spec import (
 from bindery.evidence.tables import Cell, Column, Table
 from bindery.markdown.chapter_reader import parse_chapter
 from evidence_book import FILES
+from fixture_types import BookMaker, Case, Runner
 from hypothesis import given
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Case, Runner
 
 NAME, SIZE = Column("name", "Name"), Column("size", "Payload", "B", 0)
 RATE, PEAK = Column("rate", "Rate", "GBps", 1), Column("peak", "Peak", "GBps", 0)

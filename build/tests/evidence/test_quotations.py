@@ -1,9 +1,6 @@
 """Generated tables: filled, compared, and never filled over what somebody typed."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.core.model import Chapter
@@ -18,11 +15,9 @@ from bindery.evidence.quotations import (
 from bindery.evidence.tables import Column, Table
 from bindery.evidence.views import View
 from bindery.markdown.chapter_reader import parse_chapter
+from fixture_types import BookMaker, Runner
 from hypothesis import given
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 SCHEMA = """title: Chips
 columns:

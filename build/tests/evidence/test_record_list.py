@@ -1,16 +1,12 @@
 """The list of records: what it tells of each, which are chosen, and how it is printed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import evidence_book
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 VIEW = """-- title: Seconds
 -- column record: Record

@@ -1,8 +1,6 @@
 """Which records are stale, which are history, and what is said of those that no table quotes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.check.inspect import inspect_book
@@ -10,9 +8,7 @@ from bindery.evidence.records import parse_record
 from bindery.evidence.stale_records import find_newest
 from bindery.tools.tool_source import read_method
 from evidence_book import CHIPS, FILES, make_record
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 RECORD = "timer/cpu-x86_64-2core_20261120"
 QUOTATIONS = ("value", "value", "table")

@@ -1,16 +1,11 @@
 """Tables of figures as Markdown: what a reader of the source and a parser see."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.evidence.tables import Column, Table, format_markdown
-
-if TYPE_CHECKING:
-    from conftest import Case
+from fixture_types import Case
 
 COLUMN = re.compile(r"(?P<key>\w+): (?P<heading>.*?)(?: \[(?P<unit>.*)\])?(?: \.(?P<digits>\d))?")
 

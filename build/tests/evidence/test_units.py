@@ -1,15 +1,9 @@
 """Units as readers see them, and that a view cannot show a number in another unit than it has."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from bindery.check.inspect import inspect_book
 from bindery.core.units import read_unit
-
-if TYPE_CHECKING:
-    from conftest import BookMaker
+from fixture_types import BookMaker
 
 SCHEMA = """title: Disks
 source: https://example.org/

@@ -1,20 +1,14 @@
 """Parsing: places of links to the column, what a chapter holds, and no text that breaks it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from any_markdown import MARKDOWN
 from bindery.core.model import Chapter, Link, Span
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.parser import make_parser
+from fixture_types import Case
 from hypothesis import example, given
 from markdown_it import MarkdownIt
 from mdit_py_plugins.gfm import gfm_plugin
-
-if TYPE_CHECKING:
-    from conftest import Case
 
 
 def show_link(link: Link, chapter: Chapter) -> list[str]:

@@ -1,12 +1,9 @@
 """Formulas between dollars: only where the book asks, and set in all three outputs."""
 
-from __future__ import annotations
-
 import json
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pikepdf
@@ -18,10 +15,8 @@ from bindery.markdown.parser import make_parser
 from bindery.render.epub.epub import build_epub
 from bindery.render.pdf.pdf import build_pdf
 from bindery.render.site.building import build_site
+from fixture_types import BookMaker, Runner
 from lxml import html as lxml_html
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 TEXT = (
     "# A\n\nInline $\\frac{1}{2}$ here.\n\n$$\nE = m c^2\n$$\n\n| a |\n|---|\n| $x_1$ |\n\n"

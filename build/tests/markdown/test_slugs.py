@@ -1,19 +1,14 @@
 """Anchors of headings: GitHub's rule, case by case."""
 
-from __future__ import annotations
-
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.slugs import SlugCounter, slugify_heading
+from fixture_types import Case
 from hypothesis import given
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from conftest import Case
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -1,14 +1,9 @@
 """The author's own style sheets have the last word on each output."""
 
-from __future__ import annotations
-
 import zipfile
-from typing import TYPE_CHECKING
 
 import pikepdf
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 BOOK = {
     "README.md": "# A book\n\nWords.\n",

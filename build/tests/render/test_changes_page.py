@@ -1,24 +1,20 @@
 """What changed since an edition: told from git and the change log, on a page and in a feed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.book.git_history import read_changes
 from bindery.book.past_editions import find_editions
 from bindery.core.config import load_config
+from fixture_types import BookMaker, Runner
 from lxml import etree
 from lxml import html as lxml_html
 from needs import need
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 CONFIG = """\

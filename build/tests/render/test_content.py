@@ -1,11 +1,8 @@
 """Chapters as XHTML: what each construct becomes, and that nothing makes it ill formed."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
@@ -19,10 +16,8 @@ from bindery.render.completeness import compare_contents, expect_contents, read_
 from bindery.render.text.content import ImageSource, render_chapter
 from bindery.render.text.paper import Paper
 from bindery.render.text.sums import write_sum
+from fixture_types import Case
 from hypothesis import example, given
-
-if TYPE_CHECKING:
-    from conftest import Case
 
 TREE = Path(__file__).parents[1] / "fixtures" / "tree"
 HERE = "book/network/debug.md"

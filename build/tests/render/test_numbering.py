@@ -1,18 +1,13 @@
 """Exhibits: tables and figures are numbered by chapter, and their titles do not repeat headings."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.inspect import inspect_book
 from bindery.render.appendix import append_appendix
 from bindery.render.numbering import list_exhibits, number_chapters
 from evidence_book import EPOCH, FILES
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cf"

@@ -1,17 +1,11 @@
 """Paper: how much fits on A4 and on US letter, and that the book is laid out for what it asks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pikepdf
 import pytest
 from bindery.core import config
 from bindery.render.text.paper import MARGIN, PAPERS
+from fixture_types import BookMaker, Runner
 from validators import read_words
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 COLUMNS = 9
 WIDE = "| " + " | ".join(f"Column {n}" for n in range(COLUMNS)) + " |\n" + "|---:" * COLUMNS + "|\n"

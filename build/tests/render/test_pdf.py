@@ -1,7 +1,5 @@
 """The PDF: whole, tagged, numbered, closed to the network, and the same twice."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import re
@@ -9,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pikepdf
 import pytest
@@ -23,11 +21,9 @@ from bindery.render.pdf.pdf import build_pdf
 from bindery.render.pdf.proof import prove_pdf
 from bindery.render.pdf.reading import read_links
 from bindery.render.pdf.typesetting import ClosedFetcher
+from fixture_types import Runner
 from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
-
-if TYPE_CHECKING:
-    from conftest import Runner
 
 CHAPTERS_YAML = """\
 title: A small book

@@ -1,22 +1,16 @@
 """What paper needs around the text: captions, languages of code, glyphs for every sign."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
 from bindery.render.text.paper import PAPERS
+from fixture_types import BookMaker, Runner
 from lxml import etree
 from pdf_tags import count_empty_boxes, find_strange_fonts
 from validators import read_words
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import BookMaker, Runner
 
 
 def test_a_note_below_a_table_is_marked() -> None:

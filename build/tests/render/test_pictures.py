@@ -1,19 +1,14 @@
 """Images with a second file for dark screens: shown on the site, checked like any other image, and
 plain images in the ebooks."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from browsers import open_browser
+from fixture_types import BookMaker, Runner
 from PIL import ExifTags, Image
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 PICTURE = """\
 <picture>

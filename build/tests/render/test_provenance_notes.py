@@ -1,27 +1,23 @@
 """What the outputs say about the origins of numbers: true, complete, and quiet."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.appendix import TITLE, escape_words
 from bindery.render.completeness import Contents, read_contents
 from evidence_book import EPOCH, FILES, MODEL, make_record
+from fixture_types import BookMaker, Runner
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
 from needs import need
 from whole_sites import run_bindery_apart
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 Filler = Callable[..., Path]
 RECORD = "scripts/records/timer/cpu-x86_64-2core_20261120.json"

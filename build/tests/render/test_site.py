@@ -1,14 +1,11 @@
 """The site: whole, linked, provably complete, and never half written."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.book.this_edition import find_edition
@@ -18,9 +15,7 @@ from bindery.render.addresses import find_page
 from bindery.render.completeness import Proof, prove_site
 from bindery.render.site.building import build_site
 from bindery.render.site.dialect import SiteDialect
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 BOOKS = Path(__file__).parents[1] / "books"
 DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="3"/>\n'

@@ -1,22 +1,18 @@
 """What the site adds to a book: captions, terms, drawings, the front page, addresses."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.render.site.dressing import DressedText
 from browsers import open_browser
+from fixture_types import BookMaker, Runner
 from lxml import html as lxml_html
 from PIL import Image
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 CONFIG = """\
 title: Small Book

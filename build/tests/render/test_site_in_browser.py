@@ -1,16 +1,12 @@
 """The site in a real browser, from the disk: nothing fetched, nothing broken, nothing cut off."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from evidence_book import EPOCH, FILES
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 pytestmark = pytest.mark.nightly
 

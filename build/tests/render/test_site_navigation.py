@@ -1,17 +1,13 @@
 """Getting about in a site, in a real browser from the disk: the menu and its parts, keys, tabs,
 figures."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 PARTS = """title: A book
 parts:

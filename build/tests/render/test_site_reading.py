@@ -1,18 +1,14 @@
 """What readers do with a site beyond reading it: search, theme, copying, sorting, reporting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from browsers import keep_copies
+from fixture_types import BookMaker, Runner
 from whole_sites import serve_folder
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 pytestmark = pytest.mark.nightly
 

@@ -1,23 +1,19 @@
 """The pages of tools in the site."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
 from bindery.evidence.compare.find import compare_with_book
 from evidence_book import EPOCH, FILES, make_record
+from fixture_types import BookMaker, Runner
 from lxml import html as lxml_html
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 TIMER = '''\
 """How long does <it> take?

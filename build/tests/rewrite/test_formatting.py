@@ -1,9 +1,6 @@
 """Formatting: sources are typed evenly, and what they say stays the same."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from any_markdown import MARKDOWN
@@ -11,11 +8,9 @@ from bindery.book.markdown_files import make_document, read_source
 from bindery.markdown.parser import make_parser
 from bindery.rewrite.formatting.chapters import format_document
 from conftest import Case
+from fixture_types import BookMaker, Runner
 from hypothesis import given
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 
 def format_text(text: str) -> str:

@@ -1,11 +1,8 @@
 """Moves: no link breaks, nothing else changes, and there and back is as if nothing had been."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from any_markdown import MARKDOWN
@@ -17,13 +14,11 @@ from bindery.core.model import BookError
 from bindery.core.transaction import change_files
 from bindery.rewrite.moving.arrange import arrange_moves, make_change, make_plan
 from bindery.rewrite.moving.plan import Plan
+from fixture_types import BookMaker, Runner
 from hypothesis import given
 from hypothesis import strategies as st
 from killing import read_tree
 from needs import git
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 
 def move(root: Path, old: str, new: str) -> Plan:

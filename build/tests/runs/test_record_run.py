@@ -1,7 +1,5 @@
 """From a run to a record: what is kept, and what a run that goes wrong leaves behind."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import platform
@@ -10,7 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.core.model import Finding
@@ -19,9 +17,7 @@ from bindery.runs.anonymize import clean_values, hide_folders
 from bindery.runs.plan_run import plan_run
 from bindery.runs.record_run import keep_record, make_record
 from demo_runs import write_bundle
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 ROOT = Path(__file__).resolve().parents[3]
 EXTRA = """tools:

@@ -1,7 +1,5 @@
 """Runs on a cluster: the texts of a job, and a real Slurm of two nodes that runs them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.core.model import ConfigError
@@ -18,10 +16,8 @@ from bindery.runs.jobs import Job, Request, parse_sweep, spread_tasks, write_tex
 from bindery.runs.plan_run import Plan, ToolFacts, plan_run
 from bindery.runs.slurm_run import write_run
 from bindery.tools.bundle import bundle_tool
+from fixture_types import BookMaker
 from slurm_cluster import Cluster, open_cluster
-
-if TYPE_CHECKING:
-    from conftest import BookMaker
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOLS = Path(__file__).resolve().parents[1] / "fixtures" / "slurm"

@@ -1,18 +1,13 @@
 """What tools print and write, held against what the book has stored of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.core.model import ConfigError
 from bindery.runs.verify import record_texts, verify_tools
 from demo_runs import write_bundle
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 ROOT = Path(__file__).resolve().parents[3]
 EXTRA = """tools:

@@ -1,19 +1,14 @@
 """Bundles: one file of a tool and the kit modules it uses."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.tools.bundle import bundle_tool, hash_bundle
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 TOOL = '''\
 #!/usr/bin/env python3

@@ -1,7 +1,5 @@
 """Calculators of a tool in the browser: the same numbers as in Python."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json
@@ -11,14 +9,12 @@ import runpy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.tools.calculators import read_calculators
 from bindery.tools.python_to_js import TranslationError, translate_functions
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
+from fixture_types import BookMaker, Runner
 
 ROOT = Path(__file__).parents[3]
 TOOL = ROOT / "scripts/training/calculators.py"

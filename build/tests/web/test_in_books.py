@@ -1,13 +1,11 @@
 """A book prints when its links to the web were last asked, and what they answered."""
 
-from __future__ import annotations
-
 import shutil
 import zipfile
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.check.inspect import inspect_book
@@ -20,10 +18,8 @@ from bindery.render.appendix import (
 from bindery.web.answers import Answer
 from bindery.web.memory import format_memory
 from evidence_book import EPOCH, FILES
+from fixture_types import BookMaker, Runner
 from lxml import html as lxml_html
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 FIRST = datetime(2026, 11, 19, 23, 59, tzinfo=UTC)
 SECOND = FIRST + timedelta(minutes=2)

@@ -1,8 +1,6 @@
 """Whole runs of `bindery links --external` against a web on this machine: what they print, remember
 and write, and what is left of them when they are killed."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -11,7 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.baseline_use import sift_listed
@@ -21,10 +18,8 @@ from bindery.core.model import ConfigError
 from bindery.web.answers import Answer as Verdict
 from bindery.web.memory import parse_memory
 from faulty_server import HASTY, LONG, Answer, FaultyServer, allow_loopback, redirect, serve
+from fixture_types import Runner
 from needs import git
-
-if TYPE_CHECKING:
-    from conftest import Runner
 
 WEB = Web(HASTY, allow_loopback)
 BookMaker = Callable[..., Path]

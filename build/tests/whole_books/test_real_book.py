@@ -1,26 +1,21 @@
 """The book of this repository: nothing in it is false, as far as the rules can tell."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
 from bindery.runs import verify
 from browsers import find_violations
-from whole_sites import serve_folder
-
-if TYPE_CHECKING:
-    from conftest import Runner
-    from demo_runs import DemoRun
-    from whole_sites import WholeSite
+from demo_runs import DemoRun
+from fixture_types import Runner
+from whole_sites import WholeSite, serve_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 

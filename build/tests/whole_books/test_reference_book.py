@@ -3,20 +3,16 @@
 The book is looked for beside the repository, or where BINDERY_REFERENCE_BOOK says.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bindery.check.rules import RULES
+from fixture_types import Runner
 from whole_sites import copy_reference_book
-
-if TYPE_CHECKING:
-    from conftest import Runner
 
 ROOT = Path(__file__).resolve().parents[3]
 

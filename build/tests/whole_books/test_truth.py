@@ -1,19 +1,14 @@
 """From run to table and back: whatever breaks the chain is found by its own rule, and what the
 finding says mends it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from fixture_types import BookMaker, Runner
 from needs import need
-
-if TYPE_CHECKING:
-    from conftest import BookMaker, Runner
 
 TIMER = '''"""Counts loops, quickly."""
 

@@ -1,20 +1,15 @@
 """Every page of whole sites, in a browser: accessible, valid, quiet, small, and whole without
 scripts; what readers do with them works by mouse and by keyboard."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from browsers import find_violations
 from validators import run_lighthouse, run_vnu
-from whole_sites import serve_folder
-
-if TYPE_CHECKING:
-    from whole_sites import WholeSite
+from whole_sites import WholeSite, serve_folder
 
 pytestmark = pytest.mark.nightly
 

@@ -25,14 +25,19 @@ def import_book(
     out: Path | None,
     force: bool,
 ) -> None:
-    """Write chapters.yaml for a book that has a chapters-md.txt."""
-    from bindery.book.importing import import_chapter_list
+    """Write chapters.yaml from the contents of another tool, or from the folders.
+
+    Reads what is there of chapters-md.txt, SUMMARY.md (mdBook), mkdocs.yml, _toc.yml (Jupyter
+    Book), myst.yml, _quarto.yml and _toctree.yml (Hugging Face). Without any, each folder at the
+    top is a part.
+    """
+    from bindery.book.importing import import_contents
     from bindery.core.whole_files import write_whole
 
     target = out or folder / "chapters.yaml"
     if target.exists() and not force:
         message = f"'{target}' is there already"
         raise refuse(str(target), message, "replace it with --force")
-    text, summary = import_chapter_list(folder)
+    text, summary = import_contents(folder)
     write_whole(target, text.encode())
     print(f"{target}: {summary}")

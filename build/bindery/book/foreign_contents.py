@@ -1,0 +1,205 @@
+"""The contents of a book as other tools list them: parts, chapters, their order and titles."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+from bindery.core.model import refuse
+from bindery.core.repository import Tree
+
+
+@dataclass
+class Contents:
+    """What a file of contents says; paths are relative to the root of the tree."""
+
+    source: str
+    """The file, for messages; empty for a folder that has none."""
+    folder: str = ""
+    """Where the chapters are."""
+    title: str = ""
+    parts: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
+    """Title of a part, and the path and title of its chapters; an empty title is not given."""
+    missing: list[str] = field(default_factory=list)
+    """What is listed and is no Markdown file of the book."""
+
+    def begin_part(self, title: str) -> None:
+        self.parts.append((title, []))
+
+    def add(self, tree: Tree, name: str, title: str = "") -> None:
+        """Add a chapter, with or without its ending, to the newest part."""
+        known = {path for _, chapters in self.parts for path, _ in chapters}
+        bare = posixpath.normpath(posixpath.join(self.folder, name.partition("#")[0]))
+        path = next((p for p in (bare, f"{bare}.md") if tree.find_kind(p) == "file"), bare)
+        if not path.endswith(".md") or tree.find_kind(path) != "file":
+            self.missing.append(name)
+        elif path not in known:
+            if not self.parts:
+                self.begin_part("")
+            self.parts[-1][1].append((path, title))
+
+
+def find_contents(tree: Tree) -> Contents:
+    """What the first file of contents that is there says, or else the folder itself. Raises
+    ConfigError where that file cannot be read."""
+    for name, read in _READERS:
+        if tree.find_kind(name) == "file":
+            contents = Contents(name, posixpath.dirname(name))
+            read(tree, contents)
+            contents.parts = [part for part in contents.parts if part[1]]
+            return contents
+    contents = Contents("")
+    for path in sorted(tree.walk_files(""), key=_sort_path):
+        top = path.split("/")[0] if "/" in path else ""
+        if not contents.parts or contents.parts[-1][0] != top:
+            contents.begin_part(top)
+        if path.endswith(".md"):
+            contents.add(tree, path)
+    contents.parts = [(name_part(top), chapters) for top, chapters in contents.parts if chapters]
+    return contents
+
+
+def name_part(folder: str) -> str:
+    """`Model parallelism` for `model-parallelism`."""
+    words = re.sub(r"[-_]+", " ", folder).strip()
+    return words[:1].upper() + words[1:]
+
+
+def _sort_path(path: str) -> list[tuple[bool, bool, str]]:
+    """Files before folders, and of files those that introduce the others."""
+    *folders, name = path.split("/")
+    is_first = name.lower() in ("readme.md", "index.md")
+    return [*((True, True, folder) for folder in folders), (False, not is_first, name)]
+
+
+# --- mdBook ---
+
+_SUMMARY_LINK = re.compile(r"^\s*(?:[-*] )?\[([^\]]*)\]\(<?([^)>]*)>?\)")
+
+
+def _read_summary(tree: Tree, contents: Contents) -> None:
+    base = contents.folder.removesuffix("src").rstrip("/")
+    book = posixpath.join(base, "book.toml")
+    if tree.find_kind(book) == "file":
+        settings = tomllib.loads(tree.read_bytes(book).decode("utf-8", "replace"))
+        contents.title = settings.get("book", {}).get("title", "")
+    for line in tree.read_bytes(contents.source).decode("utf-8", "replace").splitlines():
+        if line.startswith("# ") and line[2:].strip().lower() not in ("summary", "contents"):
+            contents.begin_part(line[2:].strip())
+        elif (link := _SUMMARY_LINK.match(line)) and link[2]:
+            contents.add(tree, link[2], link[1])
+        elif link:
+            contents.missing.append(f"{link[1]} (a draft)")
+
+
+# --- files of YAML ---
+
+
+def _read_yaml(tree: Tree, name: str) -> Any:
+    """A file of YAML as plain values; tags of programs (`!!python/name:...`) are passed over."""
+
+    def read(node: Node | None) -> Any:
+        if isinstance(node, MappingNode):
+            return {str(key.value): read(value) for key, value in node.value}
+        if isinstance(node, SequenceNode):
+            return [read(item) for item in node.value]
+        return node.value if node else ""
+
+    try:
+        return read(YAML(typ="rt", pure=True).compose(tree.read_bytes(name).decode()))
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise refuse(name, f"it cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _read_mkdocs(tree: Tree, contents: Contents) -> None:
+    settings = _read_yaml(tree, contents.source)
+    contents.title = settings.get("site_name", "")
+    contents.folder = posixpath.normpath(
+        posixpath.join(contents.folder, settings.get("docs_dir") or "docs")
+    )
+
+    def walk(entries: Iterable[Any], depth: int) -> None:
+        for entry in entries:
+            ((title, value),) = entry.items() if isinstance(entry, dict) else (("", entry),)
+            if isinstance(value, list):
+                if depth == 0:
+                    contents.begin_part(title)
+                walk(value, depth + 1)
+                if depth == 0:
+                    contents.begin_part("")
+            else:
+                contents.add(tree, value, title)
+
+    if nav := settings.get("nav"):
+        walk(nav, 0)
+    else:
+        files = (p for p in tree.walk_files(contents.folder) if p.endswith(".md"))
+        for path in sorted(files, key=_sort_path):
+            contents.add(tree, posixpath.relpath(path, contents.folder))
+
+
+def _read_nested(top: Callable[[Any], Any], *, title: Callable[[Any], Any] = lambda _: "") -> Any:
+    """A reader of nested entries: `top` finds them in the file. An entry with entries below and
+    no file of its own, or with a caption, begins a part."""
+
+    def read(tree: Tree, contents: Contents) -> None:
+        settings = _read_yaml(tree, contents.source)
+        try:
+            contents.title = title(settings) or ""
+            walk(tree, contents, top(settings) or [])
+        except (AttributeError, KeyError, TypeError) as error:
+            message = f"it does not list chapters as expected: {error}"
+            raise refuse(contents.source, message) from None
+
+    def walk(tree: Tree, contents: Contents, entries: Iterable[Any]) -> None:
+        for entry in entries:
+            if isinstance(entry, str):
+                contents.add(tree, entry)
+                continue
+            file = next((entry[key] for key in ("file", "local", "root") if key in entry), "")
+            below = list(_find_below(entry))
+            name = str(entry.get("caption") or entry.get("part") or entry.get("title") or "")
+            if file:
+                contents.add(tree, file, entry.get("title", ""))
+            elif below:
+                contents.begin_part(name)
+            else:
+                contents.missing.append(str(entry.get("url") or entry.get("href") or name))
+            walk(tree, contents, below)
+
+    return read
+
+
+def _find_below(entry: dict[str, Any]) -> Iterator[Any]:
+    for key in ("parts", "chapters", "sections", "children", "appendices"):
+        yield from entry.get(key) or []
+
+
+_READERS: tuple[tuple[str, Callable[[Tree, Contents], None]], ...] = (
+    ("src/SUMMARY.md", _read_summary),
+    ("SUMMARY.md", _read_summary),
+    ("mkdocs.yml", _read_mkdocs),
+    ("_toc.yml", _read_nested(lambda found: found if isinstance(found, list) else [found])),
+    (
+        "myst.yml",
+        _read_nested(
+            lambda found: found["project"]["toc"], title=lambda found: found["project"].get("title")
+        ),
+    ),
+    (
+        "_quarto.yml",
+        _read_nested(
+            lambda found: _find_below(found["book"]), title=lambda found: found["book"].get("title")
+        ),
+    ),
+    ("_toctree.yml", _read_nested(lambda found: found)),
+)
+"""The files of contents of mdBook, MkDocs, Jupyter Book, MyST, Quarto and Hugging Face."""
