@@ -8,25 +8,25 @@
 -- column power: Power, times .2
 -- column domain: Accelerators in one link domain .0
 -- note: Derived from the tables in the chapter on accelerators, relative to H100 SXM. Reached: bf16, best published figure, with different software. If the price ratio exceeds the ratio in your bottleneck's column, you lose money.
-SELECT f.accelerator || CASE a.status WHEN 'announced' THEN ' (announced)' ELSE '' END AS accelerator,
-       1.0 * f.tflops / f0.tflops AS peak,
-       1.0 * e.tflops / e0.tflops AS fp8,
-       1.0 * x.tflops / x0.tflops AS reached,
-       1.0 * m.bandwidth / m0.bandwidth AS bandwidth,
-       1.0 * m.memory / m0.memory AS memory,
-       1.0 * p.power / p0.power AS power,
-       l.domain AS domain
-FROM accelerator_tflops f
-JOIN accelerators a USING (accelerator)
-JOIN accelerator_memory m USING (accelerator)
-LEFT JOIN accelerator_fabric l ON l.accelerator = f.accelerator
-LEFT JOIN accelerator_power p ON p.accelerator = f.accelerator
-LEFT JOIN accelerator_tflops e ON e.accelerator = f.accelerator AND e.dtype = 'fp8'
-LEFT JOIN (SELECT accelerator, max(tflops) AS tflops FROM matmul_maxima WHERE dtype = 'bf16' GROUP BY accelerator) x ON x.accelerator = f.accelerator
-JOIN (SELECT accelerator, max(tflops) AS tflops FROM matmul_maxima WHERE dtype = 'bf16' GROUP BY accelerator) x0 ON x0.accelerator = 'NVIDIA H100 SXM'
-JOIN accelerator_tflops f0 ON f0.accelerator = 'NVIDIA H100 SXM' AND f0.dtype = 'bf16'
-JOIN accelerator_tflops e0 ON e0.accelerator = 'NVIDIA H100 SXM' AND e0.dtype = 'fp8'
-JOIN accelerator_memory m0 ON m0.accelerator = 'NVIDIA H100 SXM'
-JOIN accelerator_power p0 ON p0.accelerator = 'NVIDIA H100 SXM'
-WHERE f.dtype = 'bf16' AND f.accelerator IN ('NVIDIA A100 SXM', 'NVIDIA H100 SXM', 'NVIDIA H200 SXM', 'NVIDIA B200 SXM', 'NVIDIA B300 SXM', 'NVIDIA GB200', 'NVIDIA GB300', 'NVIDIA Rubin', 'AMD MI300X', 'AMD MI325X', 'AMD MI350X', 'AMD MI355X', 'Intel Gaudi 3')
-ORDER BY f.tflops, m.bandwidth, m.memory, f.accelerator
+SELECT its.accelerator || CASE its_facts.status WHEN 'announced' THEN ' (announced)' ELSE '' END AS accelerator,
+       1.0 * its.tflops / h100.tflops AS peak,
+       1.0 * its_fp8.tflops / h100_fp8.tflops AS fp8,
+       1.0 * its_best.tflops / h100_best.tflops AS reached,
+       1.0 * its_memory.bandwidth / h100_memory.bandwidth AS bandwidth,
+       1.0 * its_memory.memory / h100_memory.memory AS memory,
+       1.0 * its_power.power / h100_power.power AS power,
+       its_fabric.domain AS domain
+FROM accelerator_tflops its
+JOIN accelerators its_facts USING (accelerator)
+JOIN accelerator_memory its_memory USING (accelerator)
+LEFT JOIN accelerator_fabric its_fabric ON its_fabric.accelerator = its.accelerator
+LEFT JOIN accelerator_power its_power ON its_power.accelerator = its.accelerator
+LEFT JOIN accelerator_tflops its_fp8 ON its_fp8.accelerator = its.accelerator AND its_fp8.dtype = 'fp8'
+LEFT JOIN (SELECT accelerator, max(tflops) AS tflops FROM matmul_maxima WHERE dtype = 'bf16' GROUP BY accelerator) its_best ON its_best.accelerator = its.accelerator
+JOIN (SELECT accelerator, max(tflops) AS tflops FROM matmul_maxima WHERE dtype = 'bf16' GROUP BY accelerator) h100_best ON h100_best.accelerator = 'NVIDIA H100 SXM'
+JOIN accelerator_tflops h100 ON h100.accelerator = 'NVIDIA H100 SXM' AND h100.dtype = 'bf16'
+JOIN accelerator_tflops h100_fp8 ON h100_fp8.accelerator = 'NVIDIA H100 SXM' AND h100_fp8.dtype = 'fp8'
+JOIN accelerator_memory h100_memory ON h100_memory.accelerator = 'NVIDIA H100 SXM'
+JOIN accelerator_power h100_power ON h100_power.accelerator = 'NVIDIA H100 SXM'
+WHERE its.dtype = 'bf16' AND its.accelerator IN ('NVIDIA A100 SXM', 'NVIDIA H100 SXM', 'NVIDIA H200 SXM', 'NVIDIA B200 SXM', 'NVIDIA B300 SXM', 'NVIDIA GB200', 'NVIDIA GB300', 'NVIDIA Rubin', 'AMD MI300X', 'AMD MI325X', 'AMD MI350X', 'AMD MI355X', 'Intel Gaudi 3')
+ORDER BY its.tflops, its_memory.bandwidth, its_memory.memory, its.accelerator

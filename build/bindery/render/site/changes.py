@@ -19,6 +19,7 @@ from bindery.render.addresses import find_file_url, quote_path, relate
 from bindery.render.frames import fill_frame
 from bindery.render.site.llms_and_sitemap import find_address
 from bindery.render.site.model import Page, Site
+from bindery.render.site.reading import Section
 
 PAGE, FEED = "changes/index.html", "feed.xml"
 CHANGE_LOG = "CHANGELOG.md"
@@ -125,4 +126,6 @@ def make_page(site: Site) -> Iterator[Page]:
         "feed_href": quote_path(relate(FEED, PAGE)) if config.site else "",
     }
     newest = editions.commits[0].day
-    yield Page(PAGE, TITLE, "site/changes.html", values, ("changes.js",), changed=newest)
+    told = "Changes, corrections (errata) and the change log of each edition, newest first."
+    sections = [Section("", "", told, "")]
+    yield Page(PAGE, TITLE, "site/changes.html", values, ("changes.js",), sections, changed=newest)

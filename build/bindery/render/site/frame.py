@@ -106,10 +106,11 @@ def _list_tools(site: Site, here: str) -> list[PageLink]:
     for page in site.tools:
         if page.calculators:
             href = f"{quote_path(relate(page.place, here))}#calculators"
-            links.append(PageLink(href, "Calculators"))
+            links.append(PageLink(href, "Calculators", is_here=here == page.place))
     for page in site.tools:
         titles = {find_calculator(page, one): one.title for one in page.calculators}
-        titles[page.place] = page.name
+        if not page.calculators:
+            titles[page.place] = page.name
         if here in titles:
             own = quote_path(posixpath.basename(here))
             links.append(PageLink(own, titles[here], is_here=True))

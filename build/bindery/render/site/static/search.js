@@ -70,7 +70,7 @@
         const counts = new Map();
         const count = (word, weight) => counts.set(word, (counts.get(word) ?? 0) + weight);
         for (const word of words) count(word, 1 / (1.5 + words.length / 300));
-        for (const word of new Set(splitWords(heading))) count(word, IN_HEADING);
+        for (const word of new Set(splitWords(heading || title))) count(word, IN_HEADING);
         for (const word of new Set(named)) count(word, IN_TITLE);
         for (const [word, weight] of counts) {
           if (!postings.has(word)) postings.set(word, new Map());
@@ -95,7 +95,8 @@
     for (const names of index.synonyms) {
       const own = names.findIndex((name) => name.every((word) => all.includes(word)));
       if (own < 0) continue;
-      const others = names.filter((_, i) => i !== own).flat().filter((word) => !STOP.has(word));
+      // Of a name of several words a section has to have all.
+      const others = names.filter((_, i) => i !== own).map((name) => name.filter((word) => !STOP.has(word)).join(" "));
       wanted.forEach((forms, i) => {
         if (!names[own].includes(words[i])) return;
         for (const other of others) if (!forms.has(other)) forms.set(other, OF_SYNONYM);
@@ -105,10 +106,11 @@
   }
 
   /* A word as the book has it, or the words of the book that begin with it, or that have one
-     letter more, less or instead. */
+     letter more, less or instead. MI300 is also MI300X. */
   function listForms(word) {
-    if (index.postings.has(word) || word.length < 3) return [word];
     const all = [...index.postings.keys()];
+    if (/\p{L}.*\d$/u.test(word)) return [word, ...all.filter((known) => known.startsWith(word) && /^\p{L}$/u.test(known.slice(word.length)))];
+    if (index.postings.has(word) || word.length < 3) return [word];
     const longer = all.filter((known) => known.startsWith(word));
     const near = longer.length || word.length < 5 ? longer : all.filter((known) => isNear(word, known));
     return near.slice(0, 30);
@@ -124,6 +126,14 @@
 
   // --- the ranking ---
 
+  /* The sections that have all words, with how often the rarest of them counts there. */
+  function findAll(words) {
+    const [first, ...others] = words.map((word) => index.postings.get(word) ?? new Map());
+    if (!others.length) return first;
+    const counts = [...first].map(([number, count]) => [number, Math.min(count, ...others.map((other) => other.get(number) ?? 0))]);
+    return new Map(counts.filter(([, count]) => count > 0));
+  }
+
   const rarity = (many) => Math.log(1 + (index.sections.length - many + 0.5) / (many + 0.5));
 
   function findSections(typed) {
@@ -134,8 +144,8 @@
     for (const forms of wanted) {
       const found = new Map();
       let rarest = 0;
-      for (const [word, weight] of forms) {
-        const sections = index.postings.get(word) ?? new Map();
+      for (const [form, weight] of forms) {
+        const sections = findAll(form.split(" "));
         const value = rarity(sections.size);
         if (weight === 1) rarest = Math.max(rarest, value);
         for (const [number, count] of sections) {
@@ -155,7 +165,8 @@
       const section = index.sections[number];
       const said = phrases.length ? fold(`${section.heading} ${section.prose} ${section.rest}`) : "";
       if (!phrases.every((phrase) => said.includes(phrase))) continue;
-      const inHeading = fold(section.heading).includes(folded) ? 1.3 : 1;
+      const heading = fold(section.heading || section.page.title);
+      const inHeading = heading === folded ? 1.8 : heading.includes(folded) ? 1.3 : 1;
       ranked.push({ section, score: section.page.weight * inHeading * score * (covered / most) ** 2 });
     }
     return ranked.sort((a, b) => b.score - a.score);
@@ -164,7 +175,7 @@
   /* The pages that answer, the best first, each with its best sections. */
   function findPages(typed) {
     const pages = new Map();
-    const words = new Set(readQuery(typed).flatMap((forms) => [...forms.keys()]));
+    const words = new Set(readQuery(typed).flatMap((forms) => [...forms.keys()].join(" ").split(" ")));
     goesOn = false;
     for (const { section, score } of findSections(typed)) {
       if (!pages.has(section.page) && pages.size === MOST_PAGES) { goesOn = true; continue; }
