@@ -7,8 +7,8 @@
 -- column link: Link, one way [GBps] .0
 -- column joins: Accelerators linked
 -- column power: Power [W] .0
--- column low: Rent from [USD] .2
--- column high: to [USD] .2
+-- column low: Rent per hour, from [USD] .2
+-- column high: up to [USD] .2
 -- column sources: Sources
 -- note: Vendors' figures, read in November 2026: dense peaks, memory as labeled, link bandwidth as the sum over all links of one accelerator in one direction (for Trainium2, inside one instance). A dash: not published, or no list price found.
 -- note: Rent: lowest and highest on-demand list price per accelerator-hour, at up to five providers, read between 19 August and 8 October 2026. Large clouds list more, contracts cost less.

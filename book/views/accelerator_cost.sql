@@ -1,6 +1,6 @@
 -- title: Cost of FLOPs and bytes at the lowest list price
 -- column accelerator: Accelerator
--- column price: Rent from [USD] .2
+-- column price: Rent per hour, from [USD] .2
 -- column per_flop: 1e18 FLOP reached [USD] .2
 -- column per_byte: 1e15 bytes read [USD] .2
 -- column even_flop: Same FLOP cost as B200 at [USD] .2
