@@ -21,6 +21,7 @@ from bindery.cli.console import BROKEN_PIPE, BUG, FINDINGS, WRONG_USE, print_tro
 from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
 
 VERBS = {
+    "init": ("init", "init"),
     "check": ("check", "check"),
     "serve": ("serve", "serve"),
     "html": ("outputs", "html"),
