@@ -11,6 +11,7 @@ from bindery.core.model import (
     Chapter,
     Link,
     LinkKind,
+    NoAnchor,
     NothingThere,
     Part,
     Span,
