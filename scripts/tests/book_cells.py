@@ -579,7 +579,8 @@ assert "5.5 GiB" in shown
 
 # %% training/model-parallelism nightly
 Path("hsdp.py").write_text(text('device = "cuda" if'))
-assert re.fullmatch(r"(0 \d+\.\d{3}\n1 \d+\.\d{3}\n){2}", shell("torchrun"))
+# On a CPU, a thread of gloo aborts a rank at its very end in one of ten runs (torch 2.13).
+assert re.fullmatch(r"(0 \d+\.\d{3}\n1 \d+\.\d{3}\n){2}", shell("torchrun", 1))
 
 # %% training/number-formats
 snippet("weights = torch.tensor([208.0])")
