@@ -52,7 +52,7 @@
       const script = document.createElement("script");
       script.src = `${root}search-index.js`;
       script.addEventListener("load", () => resolve(makeIndex(window.searchIndex)));
-      script.addEventListener("error", () => reject(new Error("the index cannot be read")));
+      script.addEventListener("error", () => reject(new Error("its index could not be loaded")));
       document.head.append(script);
     });
   }
@@ -257,7 +257,7 @@
     if (!dialog.open) dialog.showModal();
     field.select();
     if (index) return;
-    try { index = await loadIndex(); } catch (error) { state.textContent = `No search: ${error.message}.`; return; }
+    try { index = await loadIndex(); } catch (error) { state.textContent = `Search is not available: ${error.message}.`; return; }
     search();
   }
 
@@ -306,7 +306,7 @@
     field.setAttribute("aria-expanded", String(number > 0));
     field.removeAttribute("aria-activedescendant");
     const count = (many, what) => `${many} ${what}${many === 1 ? "" : "s"}`;
-    state.textContent = !typed ? "" : number ? `${count(number, "section")} in ${goesOn ? "the first " : ""}${count(pages.length, "page")}` : `Nothing in the book says “${typed}”.`;
+    state.textContent = !typed ? "" : number ? `${count(number, "section")} in ${goesOn ? "the first " : ""}${count(pages.length, "page")}` : `No results for “${typed}”.`;
     if (number && typed) choose(0);
   }
 
