@@ -192,7 +192,7 @@ def test_a_readers_run_stands_beside_ours(
         (
             ("{", "This file is not JSON"),
             ("[]", "This file names no tool"),
-            (json.dumps({**RUN, "tool": "ruler"}), "This file is from ruler, but this page is about timer"),
+            (json.dumps({**RUN, "tool": "ruler"}), "This file is from ruler"),
             (json.dumps({**RUN, "method": 2}), "Your run used method 2"),
             (json.dumps({**RUN, "results": 3}), "This file has no results"),
             (json.dumps({**mine, "ranks": 8}), "is of 1 rank; yours is of 8 ranks."),
