@@ -319,7 +319,7 @@
     field.setAttribute("aria-expanded", String(number > 0));
     field.removeAttribute("aria-activedescendant");
     const count = (many, what) => `${many} ${what}${many === 1 ? "" : "s"}`;
-    state.textContent = !typed ? "" : number ? `${count(number, "section")} in ${goesOn ? "the first " : ""}${count(pages.length, "page")}` : `No results for “${typed}”.`;
+    state.textContent = !typed ? "" : number ? `${count(number, goesOn ? "best section" : "section")} on ${count(pages.length, "page")}` : `No results for “${typed}”.`;
     if (number && typed) choose(0);
   }
 
