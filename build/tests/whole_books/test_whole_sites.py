@@ -188,13 +188,8 @@ def test_every_calculator_answers_by_keyboard(
 
 @pytest.mark.parametrize("kind", ["front", "largest"])
 def test_lighthouse_has_nothing_to_say(whole_site: WholeSite, address: str, kind: str) -> None:
-    """Accessibility, best practices and SEO pass whole, and performance has 95 of 100 points or
-    more, on the first page and on the largest chapter."""
+    """Accessibility, best practices, SEO and what a page itself decides of performance pass
+    on the first page and on the largest chapter."""
     page = "" if kind == "front" else whole_site.largest.removesuffix("index.html")
-    # A busy machine only lowers the score: the best of three counts.
-    for _ in range(3):
-        performance, faults, slow = run_lighthouse(f"{address}/{page}")
-        if performance >= 95:
-            break
+    faults = run_lighthouse(f"{address}/{page}")
     assert set(faults) <= CONTENT_FOR_LIGHTHOUSE[whole_site.name], faults
-    assert performance >= 95, slow
