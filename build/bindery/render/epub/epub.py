@@ -65,6 +65,7 @@ STEPS = 4
 Progress = Callable[[str], None]
 
 _HERE = Path(__file__).parents[1]
+_FONTS = _HERE / "site" / "static"
 _PANDOC_SECONDS = 600.0
 _ROOT = "EPUB"
 _TEXT = f"{_ROOT}/text"
@@ -175,6 +176,7 @@ def _run_pandoc(
     command = (
         *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
         "--css=epub.css",
+        *(f"--epub-embed-font={font}" for font in sorted(_FONTS.glob("*.woff2"))),
         f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
         *((f"--epub-cover-image={cover.name}",) if cover else ()),
         f"--output={output.name}",
