@@ -221,7 +221,7 @@ def _judge_bytes(amount: _Amount) -> Slip | None:
     if amount.rate == "s":
         if re.match(r"\s+per\s+second\b|/s\b", behind):
             right = f"{prefix if prefix == 'k' else capital}{amount.binary}{base}"
-            return amount.slip("has a plural before 'ps'", amount.write(right))
+            return amount.slip("has a plural 's' before 'per second'", amount.write(right))
         near = f"{before[-40:]} {behind[:40]}"
         if behind.lstrip().startswith("of ") or _is_memory(before, behind):
             return None

@@ -192,7 +192,7 @@ def book(make_book: BookMaker) -> Path:
         (["counter", "--on", "slurm", "--sweep", "steps"], "'steps' is not a sweep"),
         (["counter", "--on", "slurm", "--sweep", "n="], "the sweep of 'n' has an empty value"),
         (["counter", "--on", "slurm", "--sweep", "n=1,1"], "the sweep of 'n' repeats a value"),
-        (["counter", "--on", "slurm", "--container", "a.sif"], "belong together"),
+        (["counter", "--on", "slurm", "--container", "a.sif"], "must be given together"),
         (["counter", "--on", "slurm", "--sbatch", "C=x"], "'C=x' is not an option of sbatch"),
         (["--collect", "scripts"], "'scripts' is not the folder of a run"),
         ([], "no tool is named"),

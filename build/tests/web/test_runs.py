@@ -96,7 +96,7 @@ a.md:11:9: error[web-dead]: '@/gone' is dead: answers 404
 asked 7 links on 1 host: 2 live, 1 moved, 3 dead, 1 gated, 1 anchor missing; left out: 1 private host
 """  # noqa: E501 - a report is not wrapped
 PROGRESS = """\
-asking 7 links on 1 host; the longest queue is that of HOST: 6 pages, at least 0 s
+checking 7 links on 1 host; the longest queue is HOST: 6 pages, at least 0 s
 1/7 live        @/live
 2/7 live        @/live#install (the page has no such anchor)
 3/7 moved       @/old -> @/new
@@ -305,7 +305,7 @@ def test_accepted_findings_follow_new_addresses(
         root = make_book(files, extra=LISTED)
         assert sift_listed(inspect_book(root)).fresh == ()
         assert run(root, Wishes(fix=True)) == 0
-        assert "\naccepted.jsonl: the accepted findings follow\nwrote " in capsys.readouterr().err
+        assert "\naccepted.jsonl: updated the accepted findings\nwrote " in capsys.readouterr().err
         sifted = sift_listed(inspect_book(root))
         assert (sifted.fresh, sifted.gone) == ((), ())
         assert [finding.rule for finding in sifted.accepted] == ["dead-link"]
