@@ -30,9 +30,7 @@ from bindery.cli.console import (
     show_default=False,
     help="Compare with this record only.",
 )
-@click.option(
-    "--tolerance", default="5%", metavar="SHARE", help="Minimum tolerance: 5% or 0.05."
-)
+@click.option("--tolerance", default="5%", metavar="SHARE", help="Minimum tolerance: 5% or 0.05.")
 @click.option(
     "--facts",
     type=click.Path(path_type=Path),
