@@ -233,9 +233,7 @@ def test_what_has_moved_away_is_not_called_gone_alone(
     accept_all(run_bindery, book)
     run_bindery("mv", "docs/b.md", "far/c.md", folder=book)
     ended = run_bindery("check", "--baseline", "accepted.jsonl", folder=book)
-    assert (
-        "if only its file or its words changed, delete the list and write it" in ended.stdout
-    )
+    assert "if only its file or its words changed, delete the list and write it" in ended.stdout
     assert "With `baseline` in chapters.yaml, `mv` and `format` keep it up to date" in ended.stdout
 
 

@@ -327,7 +327,9 @@ def test_a_stale_reference_is_named_as_such(
     """The reason for which `check` calls a record stale stands behind its date."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "2000000000")
     ended = run_bindery("compare", NAME, folder=book)
-    assert "of 2026-08-02 (stale: measured on 2026-08-02, shelf life 730 days) on 8 x" in ended.stdout
+    assert (
+        "of 2026-08-02 (stale: measured on 2026-08-02, shelf life 730 days) on 8 x" in ended.stdout
+    )
 
 
 def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:

@@ -21,7 +21,7 @@ def check(scope: Scope) -> Iterator[Finding]:
     for chapter in scope.book.chapters:
         for token in _list_formulas(chapter.tokens):
             if missing:
-                message = f"formulas need {' and '.join(missing)}, which is not installed"
+                message = f"formulas need {' and '.join(missing)} (not installed)"
                 hint = "run `pip install 'bindery[maths]'`"
                 yield RULE.find(token.meta["span"], message, hint)
                 return

@@ -13,6 +13,7 @@ from markdown_it.token import Token
 
 from bindery.book.markdown_files import Document, read_source
 from bindery.core.model import Chapter, Definition, Finding, Severity, Span
+from bindery.core.report import count_noun
 from bindery.evidence.quotations import find_quotations
 from bindery.markdown.parser import make_parser
 from bindery.rewrite.formatting.tables import pad_table
@@ -96,7 +97,7 @@ def _pad_tables(chapter: Chapter) -> Iterator[_Change | Finding]:
             yield Finding(
                 Span(chapter.path, row + 1, col, max(len(text), 1)),
                 RULE,
-                f"this row has {cells} cells, but the table has {columns} columns",
+                f"this row has {count_noun(cells, 'cell')}, but the table has {columns} columns",
                 "add empty cells where they are missing; write a pipe inside a cell as `\\|`",
                 Severity.WARNING,
             )

@@ -45,7 +45,7 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
     if tree.find_kind(new) == "folder" or (into and kind == "file"):
         new = posixpath.join(new, name)
     if old == new:
-        raise _refuse(old, f"'{old}' is already there")
+        raise _refuse(old, f"'{old}' already exists")
     if new.startswith(f"{old}/"):
         raise _refuse(new, f"'{old}' cannot be moved into itself")
     if os.path.lexists(tree.root / new):
@@ -68,8 +68,8 @@ def _refuse_fixed(config: Config, tree: Tree, old: str, new: str) -> None:
     fixed = {
         RECORDS_FOLDER: "bindery finds records there, and tables quote them by name",
         posixpath.dirname(RECORDS_FOLDER) + "/schemas": "bindery checks records against it",
-        config.data: "views name data files",
-        config.views: "chapters name views",
+        config.data: "views use data files by name",
+        config.views: "chapters quote views by name",
         config.figures: "`bindery fill` draws plots there",
     }
     if config.folder and (old == config.folder or config.folder.startswith(f"{old}/")):
@@ -85,8 +85,8 @@ def _refuse_fixed(config: Config, tree: Tree, old: str, new: str) -> None:
             moved = []
         is_whole = old == folder or folder.startswith(f"{old}/")
         if moved or (is_whole and tree.find_kind(folder)):
-            hint = "create the new files by hand"
-            raise _refuse(old, f"'{folder}' cannot move: {why}", hint)
+            hint = "add or rename files there by hand"
+            raise _refuse(old, f"'{folder}' is reserved: {why}", hint)
 
 
 def _refuse_view(new: str, others: Container[str]) -> None:

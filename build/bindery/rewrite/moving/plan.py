@@ -263,7 +263,7 @@ def _find_shown(
         for (link, was), (_, leads) in zip(links, after[moves.map(path)], strict=True):
             if isinstance(was, ToFile) and was.is_folder and isinstance(leads, ToChapter):
                 message = (
-                    f"'{link.raw}' now leads to '{leads.path}': moving back will not undo that"
+                    f"'{link.raw}' now leads to '{leads.path}': moving back will not restore it"
                 )
                 yield Finding(link.span, RULE, message, severity=Severity.WARNING)
 
