@@ -58,7 +58,7 @@ def find_quoted(inspection: Inspection) -> Quoted:
 
 def _is_sound(quotation: Region | Value, chapter: str, inspection: Inspection) -> bool:
     evidence = inspection.evidence
-    if isinstance(quotation, Region) and quotation.kind == "output":
+    if isinstance(quotation, Region) and quotation.kind in ("output", "excerpt"):
         return False
     if find_view(quotation) not in evidence.provenance:
         return False
