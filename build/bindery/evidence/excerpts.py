@@ -57,7 +57,8 @@ def _read_excerpt(tree: Tree, name: str) -> Excerpt:
         starts = {match["name"]: None for _, match in marks if match["start"]}
         if len(own) != 2 or part not in starts:
             hint = f"write '# region {part}' above it and '# endregion {part}' below, as comments"
-            return Excerpt(fault=f"'{path}' has no region '{part}'", hint=suggest(part, starts, hint))
+            hint = suggest(part, starts, hint)
+            return Excerpt(fault=f"'{path}' has no region '{part}'", hint=hint)
         first, last = own[0] + 1, own[1]
     kept = [line for line in lines[first:last] if not _MARK.match(line)]
     text = textwrap.dedent("\n".join(kept)).strip("\n")

@@ -7,8 +7,8 @@
     It reaches <!-- value: VIEW.COLUMN[ROW] -->794.5 TFLOPS<!-- /value 5d41402a --> there.
 
 A region is the table of a view (`table`), its plot (`plot`), the output of a tool (`output`) or a
-file (`excerpt`); each marker is alone on its line. A value is one cell inside a sentence. The closing marker has a
-checksum of the text between, so that edits by hand are found.
+file (`excerpt`); each marker is alone on its line. A value is one cell inside a sentence. The
+closing marker has a checksum of the text between, so that edits by hand are found.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _CLOSE = re.compile(
     rf"\s*(?P<mark><!--\s*/(?P<kind>{_KINDS})(?:\s+(?P<sum>[0-9a-f]{{8}}))?\s*-->)\s*$"
 )
 # `table NAME` without its colon is a slip; a comment of several words is a comment.
-_ANY = re.compile(rf"<!--\s*(?:(?:{_KINDS})\s*:|/\s*(?:{_KINDS})\b|(?:{_KINDS})\s+[\w./#+-]+\s*-->)")
+_ANY = re.compile(
+    rf"<!--\s*(?:(?:{_KINDS})\s*:|/\s*(?:{_KINDS})\b|(?:{_KINDS})\s+[\w./#+-]+\s*-->)"
+)
 _VALUE = re.compile(
     r"<!--\s*value:\s*(?P<view>[\w-]+)\.(?P<column>\w+)(?:\[(?P<row>[^\]]*)\])?\s*-->"
 )
