@@ -81,5 +81,6 @@ def _fill_book(inspection: Inspection) -> bool:
 
 _EVIDENCE_RULES = frozenset(
     """bad-data bad-record edited-record bad-view unclosed-region unknown-view unknown-record
-    unknown-excerpt edited-output stale-output old-method old-record unsourced-number unused-record""".split()
+    unknown-excerpt edited-output stale-output old-method old-record unsourced-number
+    unused-record""".split()
 )
