@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +17,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from bindery.core.control_characters import show_controls
 from bindery.core.model import ConfigError, Finding, Severity, Span, refuse
 from bindery.core.suggestions import find_nearest
+from bindery.core.wording import Wording, read_words
 
 FILE_NAME = "chapters.yaml"
 FORMATS = ("html", "pdf", "epub")
@@ -134,6 +136,8 @@ class Config:
     """Words that the book does not use, and what to write instead."""
     tools: tuple[ToolEntry, ...] = ()
     maths: bool = False
+    wording: Wording = field(default_factory=Wording)
+    """The words of the outputs that are not the author's."""
 
     @property
     def chapters(self) -> tuple[ChapterEntry, ...]:
@@ -222,6 +226,7 @@ class _Reader:
                 "description": self._text,
                 "authors": texts,
                 "language": partial(self._like, pattern=_LANGUAGE, kind="a language tag"),
+                "interface": self._file,
                 "licence": self._text,
                 "version": self._text,
                 "newest": self._url,
@@ -280,6 +285,9 @@ class _Reader:
         if self.findings:
             raise ConfigError(*sorted(self.findings, key=lambda finding: finding.span))
         outputs = {key: value for key, value in top.pop("outputs", {}).items() if value}
+        words = {**read_words(top.get("language", "")), **self._read_interface(top)}
+        if self.findings:
+            raise ConfigError(*self.findings)
         links, claims = top.pop("links", {}), top.pop("claims", {})
         return Config(
             root=self.root,
@@ -289,6 +297,7 @@ class _Reader:
             allowed_schemes=links.get("schemes") or DEFAULT_SCHEMES,
             link_days=links.get("shelf_life", DEFAULT_LINK_DAYS),
             claim_days=claims.get("shelf_life", DEFAULT_CLAIM_DAYS),
+            wording=Wording(words),
             cover_span=self.spans.get("cover"),
             baseline_span=self.spans.get("baseline"),
             **outputs,
@@ -465,6 +474,35 @@ class _Reader:
             if move.old in lines:
                 message = f"'{move.old}' is said to have moved and is still a chapter"
                 self._report(move.span, message)
+
+    def _read_interface(self, top: dict[str, Any]) -> Mapping[str, str]:
+        """The author's own words for those of the outputs."""
+        path = top.pop("interface", "")
+        if not path:
+            return {}
+        text = (self.root / path).read_text(encoding="utf-8-sig", errors="replace")
+        try:
+            words = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            line = re.search(r"at line (\d+)", str(error))
+            span = Span(path, int(line[1]) if line else 1)
+            raise refuse(span, f"this is not TOML: {error}", 'write "Search" = "Suche"') from None
+        known = read_words("de")
+        for english, own in words.items():
+            line = text.count("\n", 0, max(text.find(english), 0)) + 1
+            if english not in known:
+                nearest = find_nearest(english, known)
+                hint = f"did you mean '{nearest}'?" if nearest else "copy one of bindery/core/words"
+                self._report(Span(path, line), f"the outputs do not say '{english}'", hint)
+            elif not isinstance(own, str) or set("<&>") & set(own):
+                self._report(Span(path, line), f"'{english}' needs a text without <, > and &")
+            elif (names := sorted(re.findall(r"{\w*}", english))) != sorted(
+                re.findall(r"{\w*}", own)
+            ):
+                self._report(
+                    Span(path, line), f"'{english}' needs {', '.join(names) or 'no braces'}"
+                )
+        return words
 
     def _read_repository(self, node: Node, what: str) -> Repository:
         return Repository(**self._keys(node, what, "below `repository:`", ("url",)))

@@ -39,6 +39,7 @@ from bindery.core.model import (
 )
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
 from bindery.core.whole_files import make_work_folder, write_whole
+from bindery.core.wording import Wording
 from bindery.render.addresses import make_prefixes, quote_fragment
 from bindery.render.author_style import read_author_style
 from bindery.render.completeness import (
@@ -208,6 +209,7 @@ def _write_mark(number: int) -> str:
 
 def _describe(config: Config, edition: Edition) -> dict[str, object]:
     """The metadata of the package, and what the title page says."""
+    words = config.wording
     title: list[object] = [{"type": "main", "text": config.title}]
     if config.subtitle:
         title.append({"type": "subtitle", "text": config.subtitle})
@@ -220,13 +222,16 @@ def _describe(config: Config, edition: Edition) -> dict[str, object]:
         "description": config.description,
         "rights": config.licence,
         "pagetitle": config.title,
-        "toc-title": "Contents",
+        "toc-title": words("Contents"),
         "book-title": config.title,
         "book-subtitle": config.subtitle,
         "book-author": list(config.authors),
-        "book-licence": config.licence,
-        "cover-text": f"Cover: {', '.join((config.title, *config.authors))}",
-        "edition-version": edition.version,
+        "book-licence": config.licence and words("License: {licence}", licence=config.licence),
+        "cover-text": words("Cover of {title}", title=", ".join((config.title, *config.authors))),
+        "edition-version": edition.version and words("Version {version}", version=edition.version),
+        "commit-word": words("Commit"),
+        "newest-words": words("This copy stays as it is. The newest edition:"),
+        "changes-words": words("What has changed since this edition"),
         "edition-commit": edition.short_commit,
         "edition-day": edition.day,
         "edition-newest": edition.newest,
@@ -263,7 +268,7 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
             part_title = part.title if position == 0 else ""
             text = members.get(f"{_TEXT}/{file}", b"").decode()
             text = _finish_chapter(text, number, chapter, part_title, dialect)
-            members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits)
+            members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits, config.wording("Notes"))
     for name, template in (("nav.xhtml", "epub_contents.xhtml"), ("toc.ncx", "epub_toc.ncx")):
         contents = fill_frame(
             template,
@@ -278,7 +283,7 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
     members[f"{_ROOT}/content.opf"] = _finish_package(
         members[f"{_ROOT}/content.opf"],
         edition,
-        _list_claims(texts),
+        _list_claims(texts, config.wording),
         {name for name in dialect.files.values() if b"<math" in members[f"{_TEXT}/{name}"]},
     )
     return _pack(members, edition.date)
@@ -303,7 +308,7 @@ def _finish_chapter(
     return text.replace(f'="{_NOTHING}"', '=""').replace(f"=&quot;{_NOTHING}&quot;", '=""')
 
 
-def _list_claims(texts: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+def _list_claims(texts: Iterable[bytes], words: Wording) -> Iterator[tuple[str, str]]:
     """What these files offer to blind readers: name and value of each schema.org property."""
     alts = [
         (image.get("alt") or "").strip()
@@ -311,13 +316,12 @@ def _list_claims(texts: Iterable[bytes]) -> Iterator[tuple[str, str]]:
         for image in etree.fromstring(text).iter("{http://www.w3.org/1999/xhtml}img")
     ]
     images, described = len(alts), len(list(filter(None, alts)))
-    summary = "Text that can be resized, with headings and contents."
-    if not images:
-        summary += " The book shows no images."
-    elif described == images:
-        summary += f" Each of its {images} images has a description."
-    else:
-        summary += f" {described} of its {images} images have a description."
+    summary = words("Text that can be resized, with headings and contents.")
+    if images:
+        said = words(
+            "{described} of {images} images have a description.", described=described, images=images
+        )
+        summary += f" {said}"
     yield "accessMode", "textual"
     if images:
         yield "accessMode", "visual"

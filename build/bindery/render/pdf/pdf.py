@@ -25,6 +25,7 @@ from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
 from bindery.core.model import BookError, Finding, ResolvedBook, Severity, Span
+from bindery.core.report import count_more
 from bindery.core.whole_files import name_target, write_whole
 from bindery.render.addresses import make_prefixes
 from bindery.render.author_style import read_author_style
@@ -93,7 +94,7 @@ def build_pdf(
     try:
         # The engine keeps fonts and images in temporary files.
         with keep_log() as log, name_target(Path(tempfile.gettempdir())):
-            setter = Typesetter(paper, fetcher, style)
+            setter = Typesetter(paper, fetcher, config.wording("(p. {page})"), style)
             document = _lay_out(root, subjects, setter, config)
             progress("file")
             data = write_file(document)
@@ -154,11 +155,11 @@ def _join_book(
         cover_colour=_find_corner_colour(cover) if cover else "",
     )
     tree = etree.fromstring(text, etree.XMLParser(huge_tree=True))
-    dress(tree, _find_exhibits(inspection, dialect, bodies))
+    dress(tree, _find_exhibits(inspection, dialect, bodies), config.wording)
     tools = [tool.name for tool in config.tools]
     subjects = collect_index(tree, tools, find_glossary(inspection.book))
     if subjects:
-        _announce_index(tree)
+        _announce_index(tree, config.wording("Index"))
     return ElementTree.fromstring(etree.tostring(tree)), subjects
 
 
@@ -183,11 +184,11 @@ def _find_exhibits(
     }
 
 
-def _announce_index(tree: Any) -> None:
+def _announce_index(tree: Any, title: str) -> None:
     """Add the index to the contents."""
     entry = etree.SubElement(next(tree.iter("toc")), "toci", {"class": "part"})
     link = etree.SubElement(etree.SubElement(entry, "p"), "a", {"href": "#index."})
-    link.text = "Index"
+    link.text = title
 
 
 # --- what the engine said ---
@@ -213,6 +214,7 @@ def _report_lost_images(
 
 # The rule missing-alt says the first at its place; a line feed has no glyph and needs none.
 _SAID_ELSEWHERE = re.compile(r"has no required alt description|\(U\+000[9AD]\)")
+_MISSING_GLYPH = re.compile(r'unsupported by fonts: "(.+)" \(U\+')
 _ID_IN_MESSAGE = re.compile(r"#([^\s']+)")
 
 
@@ -221,9 +223,13 @@ def _read_log(
 ) -> list[Finding]:
     """Each message once, as a finding; at its chapter where the message names an id of it."""
     findings: dict[str, Finding] = {}
+    missing: dict[str, None] = {}
     for record in records:
         message = record.getMessage()
         if _SAID_ELSEWHERE.search(message):
+            continue
+        if glyph := _MISSING_GLYPH.search(message):
+            missing[glyph[1]] = None
             continue
         path = dialect.config.file
         match = _ID_IN_MESSAGE.search(message)
@@ -238,4 +244,10 @@ def _read_log(
             "",
             Severity.WARNING,
         )
+    if missing:
+        message = f"no font has {''.join(list(missing)[:20])}{count_more(list(missing)[19:])}"
+        hint = "install fonts of this script, such as the package fonts-noto-cjk of Debian"
+        place = Span.whole(dialect.config.file)
+        found = Finding(place, "engine-message", message, hint, Severity.WARNING)
+        findings[message] = found
     return list(findings.values())

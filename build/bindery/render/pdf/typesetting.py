@@ -130,8 +130,11 @@ def write_file(document: Any) -> bytes:
 class Typesetter:
     """Lays out trees of elements on one kind of paper, with the same fonts."""
 
-    def __init__(self, paper: Paper, fetcher: ClosedFetcher, style: str = "") -> None:
-        """`style` comes after the style sheet of bindery."""
+    def __init__(
+        self, paper: Paper, fetcher: ClosedFetcher, page_mark: str = "(p. {page})", style: str = ""
+    ) -> None:
+        """`page_mark` is behind a link to a page, and `style` comes after our style sheet."""
+        self._page_mark = page_mark
         self._paper = paper
         self._style = style
         self._fetcher = fetcher
@@ -143,7 +146,7 @@ class Typesetter:
     def lay_out(self, root: ElementTree.Element, *, first_page: int = 1, digits: int = 1) -> Any:
         """The pages of a tree. Numbers of pages beside links are zeros, as many as `digits`."""
         if digits not in self._styles:
-            style = _read_style(self._paper, digits) + self._style
+            style = _read_style(self._paper, digits, self._page_mark) + self._style
             self._styles[digits] = self._read_sheet(style)
         styles = [self._faces, self._styles[digits]]
         if first_page > 1:
@@ -236,10 +239,12 @@ def _write_font_faces() -> str:
     return "\n".join(faces)
 
 
-def _read_style(paper: Paper, digits: int) -> str:
+def _read_style(paper: Paper, digits: int, page_mark: str) -> str:
     """The style sheet, with stacks of fonts, the paper and room for page numbers instead of
     their names."""
     style = (find_package_folder() / "styles" / "pdf.css").read_text(encoding="utf-8")
+    before, after = page_mark.replace(" ", "\N{NO-BREAK SPACE}").split("{page}")
+    style = style.replace("PAGE-MARK", f'"\N{NO-BREAK SPACE}{before}" PAGE "{after}"')
     style = re.sub(r"\bPAGE\b(?=[^{}]*;)", f'"{"0" * digits}"', style)
     style = style.replace("PAPER-WIDTH", f"{paper.width:g}mm")
     style = style.replace("PAPER-HEIGHT", f"{paper.height:g}mm").replace("PAPER", paper.size)
