@@ -1,5 +1,6 @@
 """Books in other languages: what is around the author's text is in the language of the book."""
 
+import re
 import subprocess
 import zipfile
 
@@ -37,9 +38,9 @@ def test_paper_hyphenates_the_language(make_book: BookMaker, run_bindery: Runner
     assert run_bindery("pdf", folder=root).status == 0
     command = ("pdftotext", "-layout", root / "dist/book.pdf", "-")
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "(S. 5)" in text.replace("\N{NO-BREAK SPACE}", " ")
+    assert re.search(r"\(S\.\s\d\)", text)
     assert "Netzwerkschnittstellenkonfigurationsdateien" * 3 not in text
-    assert any(line.rstrip().endswith("-") for line in text.splitlines())
+    assert any(line.rstrip().endswith(("-", "\N{HYPHEN}")) for line in text.splitlines())
 
 
 def test_no_word_is_left_in_english(
