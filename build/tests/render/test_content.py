@@ -80,7 +80,7 @@ def test_markdown_becomes_xhtml(case: Case) -> None:
 
 DIALECTS = {
     "plain": PlainDialect(),
-    "paper": PlainDialect(paper=Paper("small", "A6", 105.0, 148.0)),
+    "paper": PlainDialect(paper=Paper(105.0, 148.0)),
     "scrolling": PlainDialect(scrolls=True),
     "stacking": PlainDialect(is_narrow=True),
     "choosing": PlainDialect(offers_sources=True),

@@ -41,7 +41,7 @@ from bindery.core.processes import CommandMissingError, CommandTimeoutError, run
 from bindery.core.whole_files import make_work_folder, write_whole
 from bindery.core.wording import Wording
 from bindery.render.addresses import make_prefixes, quote_fragment
-from bindery.render.author_style import read_author_style
+from bindery.render.author_style import read_author_style, write_data
 from bindery.render.completeness import (
     Contents,
     Lack,
@@ -130,8 +130,9 @@ def build_epub(
             bodies.append(tidy_markup(texts[chapter.path], ids))
         progress("package")
         cover = images.get(config.cover)
+        logo = write_data(inspection.tree, config.style.logo) if config.style.logo else ""
         style = read_author_style(config, inspection.tree, "epub")
-        packed, findings = _run_pandoc(config, edition, bodies, cover, work, style)
+        packed, findings = _run_pandoc(config, edition, bodies, cover, work, style, logo)
     progress("contents")
     data = _finish(packed, inspection, edition, dialect)
     progress("proof")
@@ -151,7 +152,8 @@ def _run_pandoc(
     bodies: Sequence[str],
     cover: Prepared | None,
     work: Path,
-    style: str = "",
+    style: str,
+    logo: str,
 ) -> tuple[bytes, list[Finding]]:
     """The package as pandoc makes it, and a finding for each line that it said."""
     blocks: list[dict[str, object]] = []
@@ -162,7 +164,9 @@ def _run_pandoc(
         blocks += ({"t": "Header", "c": heading}, {"t": "RawBlock", "c": ["html5", text]})
     document = {
         "pandoc-api-version": [1, 23],
-        "meta": {key: _write_meta(value) for key, value in _describe(config, edition).items()},
+        "meta": {
+            key: _write_meta(value) for key, value in _describe(config, edition, logo).items()
+        },
         "blocks": blocks,
     }
     (work / "book.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
@@ -207,7 +211,7 @@ def _write_mark(number: int) -> str:
     return f"bindery.chapter.{number}"
 
 
-def _describe(config: Config, edition: Edition) -> dict[str, object]:
+def _describe(config: Config, edition: Edition, logo: str) -> dict[str, object]:
     """The metadata of the package, and what the title page says."""
     words = config.wording
     title: list[object] = [{"type": "main", "text": config.title}]
@@ -224,6 +228,7 @@ def _describe(config: Config, edition: Edition) -> dict[str, object]:
         "pagetitle": config.title,
         "toc-title": words("Contents"),
         "book-title": config.title,
+        "logo": logo,
         "book-subtitle": config.subtitle,
         "book-author": list(config.authors),
         "book-licence": config.licence and words("License: {licence}", licence=config.licence),

@@ -28,7 +28,7 @@ from bindery.core.model import BookError, Finding, ResolvedBook, Severity, Span
 from bindery.core.report import count_more
 from bindery.core.whole_files import name_target, write_whole
 from bindery.render.addresses import make_prefixes
-from bindery.render.author_style import read_author_style
+from bindery.render.author_style import read_author_style, write_data
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
@@ -46,7 +46,7 @@ from bindery.render.pdf.typesetting import (
     write_file,
 )
 from bindery.render.text.markup import escape_attribute
-from bindery.render.text.paper import PAPERS
+from bindery.render.text.paper import find_paper
 
 STEPS = 4
 """Steps of a build beyond one for each chapter."""
@@ -76,7 +76,7 @@ def build_pdf(
     progress("images")
     cache = path.parent / ".cache" / "images"
     images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
-    paper = PAPERS[config.paper]
+    paper = find_paper(config.paper, config.style.margins)
     dialect = JoinedDialect(
         config,
         edition,
@@ -94,7 +94,7 @@ def build_pdf(
     try:
         # The engine keeps fonts and images in temporary files.
         with keep_log() as log, name_target(Path(tempfile.gettempdir())):
-            setter = Typesetter(paper, fetcher, config.wording("(p. {page})"), style)
+            setter = Typesetter(paper, fetcher, config.wording("(p. {page})"), style, config.style)
             document = _lay_out(root, subjects, setter, config)
             progress("file")
             data = write_file(document)
@@ -152,6 +152,7 @@ def _join_book(
         parts=dialect.list_parts(inspection),
         bodies={path: Markup(body) for path, body in bodies.items()},
         cover=f"image:{cover.name}" if cover else "",
+        logo=write_data(inspection.tree, config.style.logo) if config.style.logo else "",
         cover_colour=_find_corner_colour(cover) if cover else "",
     )
     tree = etree.fromstring(text, etree.XMLParser(huge_tree=True))

@@ -36,6 +36,8 @@ def describe_frame(site: Site, page: Page) -> dict[str, object]:
         "menu": _list_menu(site, here),
         "home": quote_path(f"{up}{FRONT}"),
         "root": quote_path(up),
+        "logo": _link_picture(site, config.style.logo, here),
+        "icon": _link_picture(site, config.style.favicon, here),
         "address": find_address(here, config.site) if config.site else "",
         "card": card if config.site and has_cover(site) else "",
         "feed": relate(changes.FEED, here) if site.editions and config.site else "",
@@ -65,11 +67,15 @@ def has_cover(site: Site) -> bool:
 
 def link_cover(site: Site, here: str) -> str:
     """The address of the cover, which is copied beside the pages; empty without one."""
-    if not has_cover(site):
+    return _link_picture(site, site.config.cover, here) if has_cover(site) else ""
+
+
+def _link_picture(site: Site, path: str, here: str) -> str:
+    """The address of a picture, which is copied beside the pages; empty without one."""
+    if not path:
         return ""
-    cover = site.config.cover
-    site.dialect.write_image(ToFile(cover), site.book.chapters[0])
-    return quote_path(relate(place_file(cover, site.config.folder), here))
+    site.dialect.write_image(ToFile(path), site.book.chapters[0])
+    return quote_path(relate(place_file(path, site.config.folder), here))
 
 
 def _list_menu(site: Site, here: str) -> list[MenuPart]:
