@@ -6,7 +6,7 @@
 r"""Which rank am I, where is rank 0, and which CPUs, network and caches are mine?
 
 Put this in front of a command that a launcher starts once per rank. It sets what torch.distributed
-reads and what each rank should have of its own, prints one line about it, and becomes the command.
+reads and what each rank should have to itself, prints one line about it, and becomes the command.
 
 ## What is set, and from what
 
@@ -74,7 +74,6 @@ from kit.topology import (
     Cpus,
     Topology,
     format_cpus,
-    format_mask,
     parse_cpus,
     read_affinity,
     read_topology,
@@ -170,7 +169,7 @@ def plan_share(
         notes.append(f"nothing was bound: Slurm gave this job {granted} CPUs without confining it")
     elif options.cpus == "exclusive" or not is_bound:
         if binding.is_bound:
-            source = f"{binding.verdict}, by {binding.source}"
+            source = f"{binding.verdict}: {binding.source}"
             return Share(binding.cpus, binding.omp_threads, source, binding, plan, notes)
         reason = f"is {binding.verdict}" if topology.nodes else "is not shown in /sys"
         notes.append(f"the topology {reason}, so ranks run unbound")
@@ -271,7 +270,7 @@ def fill_in(text: str, place: Task) -> str:
 def show(options: Namespace, place: Task, share: Share, rows: list[Setting]) -> int:
     """Print what would be set; the exit status."""
     report = Report("rank_run", __version__, 1, options.json)
-    masks = ",".join(format_mask(binding.cpus) for binding in share.plan)
+    masks = ",".join(hex(sum(1 << cpu for cpu in binding.cpus)) for binding in share.plan)
     rows.append(Setting("CPUs", format_cpus(share.cpus), share.source))
     rows.append(Setting("mask_cpu", masks, "plan of all local ranks"))
     print(format_table((f"rank {place.rank} of {place.size}", "value", "from"), rows))
