@@ -70,14 +70,7 @@ from kit.cli import Parser, UsageError, positive_int, start
 from kit.files import is_shared, read_text
 from kit.launchers import Task, find_task
 from kit.report import Report, format_table
-from kit.topology import (
-    Cpus,
-    Topology,
-    format_cpus,
-    parse_cpus,
-    read_affinity,
-    read_topology,
-)
+from kit.topology import Cpus, Topology, format_cpus, parse_cpus, read_affinity, read_topology
 
 __version__ = "0.2.0"
 

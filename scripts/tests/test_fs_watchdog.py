@@ -66,7 +66,7 @@ bytes = "90%"
         return look(text)
 
     table = see("fine").stdout
-    assert re.search(r"home bytes +\| quota \| 900 KiB \| 4000 KiB \| 22.5 ", table)
+    assert re.search(r"home bytes +\| quota \| 921.6 kB \| 4.096 MB \| 22.5 ", table)
     assert re.search(r"home inodes +\| quota \| +17 \| +100 \| 17.0 ", table)
     assert "over its limit: 3.994 MB used of 4.096 MB (97.5 %)" in see("over").alerts[0]
     assert "ok again: 3.994 MB used" in see("none").alerts[0]
@@ -95,7 +95,7 @@ def test_a_disk_that_fills(look: Callable[[str], Any], mount_tmpfs: Callable[[st
     assert look(text).alerts == []
     (disk / "a").write_bytes(bytes(3 << 20))
     first, second = look(text), look(text)
-    assert "disk bytes: over its limit: 3 MiB used of 4 MiB (75.0 %)" in first.alerts[0]
+    assert "disk bytes: over its limit: 3.146 MB used of 4.194 MB (75.0 %)" in first.alerts[0]
     assert (first.returncode, second.returncode, second.alerts) == (1, 1, [])
     (disk / "a").unlink()
     for number in range(55):
