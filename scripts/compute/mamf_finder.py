@@ -80,7 +80,7 @@ METHOD = 1
 PROFILES = {
     "demo": [
         "--device", "cpu", "--m", "256", "512", "--n", "256", "512", "--k", "256", "512",
-        "--num-iterations", "20", "--accelerator-warmup-seconds", "0.5",
+        "--num-iterations", "20", "--accelerator-warmup-seconds", "0.5", "--threads", "1",
     ],
     "full": ["--m-range", "0", "20480", "1024", "--n-range", "0", "20480", "1024",
              "--k-range", "0", "20480", "1024", "--budget", "30m"],
@@ -319,7 +319,6 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> None:
         rows = read_resumed(options.resume, label, report.details)
         report.notes.append(f"{len(rows)} shapes of {label} come from --resume")
     progress = Progress(total, "shapes", quiet=bench.stop.quiet)
-
     skipped: list[Shape] = []
 
     def measure(shape: Shape, look: bool = False) -> Row | None:
@@ -455,6 +454,7 @@ def build_parser() -> Parser:
     which.add_argument("--device", help="cuda:1, xpu, cpu (default: the accelerator, else the CPU)")
     which.add_argument("--all-devices", action="store_true",
                        help="all accelerators of this node at once; names the slowest")
+    add("--threads", type=positive_int, metavar="N", help="threads on a CPU (default: torch's)")
     add("--resume", metavar="PATH", help="take over the shapes of an earlier run's JSON")
     add("--peak", type=positive_float, metavar="TFLOPS",
         help="theoretical dense peak: prints the share of it and flags rates above it")
@@ -472,6 +472,7 @@ def main(arguments: list[str] | None = None) -> int:
             if not getattr(options, name):
                 raise UsageError(f"--{name}-range {first} {last} {step} is empty: STOP is excluded")
     torch = import_torch()
+    torch.set_num_threads(options.threads or torch.get_num_threads())
     is_rank = "LOCAL_WORLD_SIZE" in os.environ  # started by torchrun, or by launch_ranks
     if options.all_devices and not is_rank:
         if not torch.accelerator.is_available():

@@ -910,10 +910,8 @@ def format_quantity(value: Any, unit: str) -> str:
         return f"{value:,.0f}" if abs(value) >= 1000 else format_significant(value)
     if unit == "1/s" and abs(value) < 1e6:
         return f"{format_quantity(value, '1')} /s"
-    text = format_prefixed(value, unit.removeprefix("1"))
-    return (
-        f"{text} ({format_prefixed(value, 'B', 1024)})" if unit == "B" and value >= 1024 else text
-    )
+    binary = f" ({format_prefixed(value, 'B', 1024)})" if unit == "B" and value >= 1024 else ""
+    return format_prefixed(value, unit.removeprefix("1")) + binary
 
 
 def calculate(calculator: Calculator, given: Row) -> tuple[Row, Row]:
