@@ -62,7 +62,6 @@ from kit.binding import (
     apply_binding,
     become,
     choose_visible,
-    find_gpus,
     plan_bindings,
     verify_binding,
 )
@@ -336,7 +335,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not (program or options.dry_run):
         raise UsageError("name a program to run, or --dry-run to see what would be set")
     place = find_place(os.environ, options.ranks)
-    topology, gpus = read_topology(), choose_visible(find_gpus(), os.environ)
+    topology, gpus = read_topology(), choose_visible(None, os.environ)
     granted = int(os.environ.get("SLURM_CPUS_ON_NODE", 0)) if place.launcher == "Slurm" else 0
     share = plan_share(place, options, topology, gpus, *read_affinity(topology), granted)
     rows = list_settings(place, os.environ, options, share)
