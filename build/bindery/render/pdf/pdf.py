@@ -33,7 +33,7 @@ from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
 from bindery.render.numbering import Exhibit
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
-from bindery.render.pdf.dressing import dress
+from bindery.render.pdf.dressing import dress, name_next
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.pdf.page_numbers import find_page_numbers, write_page_numbers
 from bindery.render.pdf.proof import prove_pdf
@@ -127,6 +127,7 @@ def _lay_out(
         )
         count = len(document.pages)
         root = ElementTree.fromstring(text)
+        name_next(root.find(".//div"))
         index = setter.lay_out(root, first_page=count + 1, digits=len(str(count)))
         document = document.copy([*document.pages, *index.pages])
     write_page_numbers(document.pages)
@@ -159,6 +160,8 @@ def _join_book(
     subjects = collect_index(tree, tools, find_glossary(inspection.book))
     if subjects:
         _announce_index(tree)
+    for contents in tree.iter("toc"):
+        name_next(contents)
     return ElementTree.fromstring(etree.tostring(tree)), subjects
 
 
