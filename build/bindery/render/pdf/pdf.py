@@ -36,7 +36,7 @@ from bindery.render.pdf.book_index import Subject, collect_index, write_index
 from bindery.render.pdf.dressing import dress, name_next
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.pdf.page_numbers import find_page_numbers, write_page_numbers
-from bindery.render.pdf.proof import prove_pdf
+from bindery.render.pdf.proof import prove_pdf, read_pages
 from bindery.render.pdf.typesetting import (
     ClosedFetcher,
     Typesetter,
@@ -95,6 +95,7 @@ def build_pdf(
         with keep_log() as log, name_target(Path(tempfile.gettempdir())):
             setter = Typesetter(paper, fetcher, style)
             document = _lay_out(root, subjects, setter, config)
+            reader = read_pages(resolved, dialect, document.pages)
             progress("file")
             data = write_file(document)
     except FatalURLFetchingError as error:
@@ -104,7 +105,7 @@ def build_pdf(
     if lost and not lenient:
         raise BookError(*lost)
     progress("proof")
-    proof = prove_pdf(resolved, dialect, document, data)
+    proof = prove_pdf(resolved, dialect, reader, data)
     if not allows_losses:
         proof.raise_if_incomplete()
     write_whole(path, data)
