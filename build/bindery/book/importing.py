@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bindery.book.foreign_contents import Contents, find_contents, name_part
 from bindery.core.config import write_scalar
 from bindery.core.model import ConfigError, Finding, Span, refuse
 from bindery.core.report import count_noun
-from bindery.core.repository import Tree
+from bindery.core.repository import MARKDOWN, Tree
 from bindery.markdown.chapter_reader import parse_chapter
 
 LIST_NAME = "chapters-md.txt"
+_FORMULA = re.compile(
+    r"^\s*```math$|\$\$(?=\n|[^$]*[\\^_={])[^$]+\$\$|(?<![\w$])\$[^\s$]*\\[a-z]+[^\n$]*\$", re.M
+)
 
 
-def import_contents(folder: Path) -> tuple[str, str]:
-    """The text of a chapters.yaml, and what to say about it: a line with what was found, and one
-    for each entry that is no chapter.
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The contents of a book as chapters.yaml has them."""
+
+    text: str
+    """That of a chapters.yaml."""
+    summary: str
+    """What was found, and a line for each entry that is no chapter."""
+    contents: Contents
+    folder: str
+    """Where the chapters are, relative to the root."""
+
+    @property
+    def chapters(self) -> tuple[str, ...]:
+        """The paths of the chapters in their order."""
+        return tuple(path for _, chapters in self.contents.parts for path, _ in chapters)
+
+
+def import_contents(folder: Path) -> Imported:
+    """What the files of a book say about its parts and chapters.
 
     Where the list of chapters does not say them, the title is that of the first chapter, and the
     parts are the folders at the top. Raises ConfigError where there is no chapter.
@@ -32,18 +54,21 @@ def import_contents(folder: Path) -> tuple[str, str]:
         raise refuse(source, "it names no chapter" if contents.source else "no Markdown is there")
     base = contents.folder if all(p.startswith(f"{contents.folder}/") for p, _ in listed) else ""
     known = {path for path, _ in listed}
-    left = [p for p in tree.walk_files(base) if p.endswith(".md") and p not in known]
+    left = [p for p in tree.walk_files(base) if p.endswith(MARKDOWN) and p not in known]
     read = {p: parse_chapter(p, tree.read_bytes(p).decode("utf-8", "replace")) for p, _ in listed}
     named = {p: "" if read[p].inventory.headings else title for p, title in listed}
     title = contents.title or read[listed[0][0]].title
-    text = _write_yaml(" ".join(title.split()), contents, base, named, left, _find_cover(tree))
+    has_maths = any(_FORMULA.search(chapter.source) for chapter in read.values())
+    text = _write_yaml(
+        " ".join(title.split()), contents, base, named, left, _find_cover(tree), maths=has_maths
+    )
     parts = sum(1 for name, _ in contents.parts if name)
     counts = f"{count_noun(len(listed), 'chapter')} in {count_noun(parts, 'part')}"
     said = [
         f"{counts}, {count_noun(len(left), 'Markdown file')} left out",
         *(f"not a Markdown file of the book: {name}" for name in contents.missing),
     ]
-    return text, "\n".join(said)
+    return Imported(text, "\n".join(said), contents, base)
 
 
 def _read_list(tree: Tree, folder: Path) -> Contents:
@@ -97,6 +122,8 @@ def _write_yaml(
     titles: Mapping[str, str],
     left: Sequence[str],
     cover: str,
+    *,
+    maths: bool,
 ) -> str:
     def write(path: str) -> str:
         return write_scalar(posixpath.relpath(path, base or "."))
@@ -107,6 +134,7 @@ def _write_yaml(
         "language: en",
         *([f"folder: {write_scalar(base)}"] if base else []),
         *([f"cover: {write_scalar(cover)}"] if cover else []),
+        *(["maths: true"] if maths else []),
         "",
         "# Where programs and other files of the book are on the web; without it, ebooks name",
         "# such files and cannot link them.",

@@ -16,7 +16,7 @@ from bindery.book.load import is_left_out
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Outside, Severity, Span, ToFile, WrongCase
 from bindery.core.report import count_more
-from bindery.core.repository import RECORDS_FOLDER
+from bindery.core.repository import MARKDOWN, RECORDS_FOLDER
 
 RULE = Rule("orphan-file", Severity.WARNING, "nothing in the book points to a file of its folder")
 
@@ -38,7 +38,7 @@ def check(scope: Scope) -> Iterator[Finding]:
     forgotten: dict[str, list[str]] = {}
     homes = {posixpath.dirname(chapter.path) for chapter in scope.book.chapters} - {""}
     for path in scope.tree.walk_files(scope.config.folder):
-        if path in used or path.endswith(".md") or is_left_out(path, scope.config):
+        if path in used or path.endswith(MARKDOWN) or is_left_out(path, scope.config):
             continue
         if any(path.startswith(f"{folder}/") for folder in known):
             continue
