@@ -242,7 +242,7 @@ def _read_jupyter(tree: Tree, contents: Contents) -> None:
 _READERS: tuple[tuple[str, Callable[[Tree, Contents], None]], ...] = (
     ("src/SUMMARY.md", _read_summary),
     ("SUMMARY.md", _read_summary),
-    ("mkdocs.yml", _read_mkdocs),
+    *((name, _read_mkdocs) for name in ("mkdocs.yml", "mkdocs.yaml", "zensical.yml")),
     ("_toc.yml", _read_jupyter),
     (
         "myst.yml",

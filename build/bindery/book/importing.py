@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bindery.book.foreign_contents import Contents, find_contents, name_part
@@ -23,20 +23,80 @@ _FORMULA = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The contents of a book as chapters.yaml has them."""
+    """The contents of a book, and what else goes into its chapters.yaml."""
 
-    text: str
-    """That of a chapters.yaml."""
-    summary: str
-    """What was found, and a line for each entry that is no chapter."""
+    title: str
     contents: Contents
     folder: str
     """Where the chapters are, relative to the root."""
+    titles: Mapping[str, str]
+    """Those of chapters that have no heading, by their paths."""
+    left: Sequence[str]
+    """Markdown files that are not listed."""
+    cover: str
+    maths: bool
 
     @property
     def chapters(self) -> tuple[str, ...]:
         """The paths of the chapters in their order."""
         return tuple(path for _, chapters in self.contents.parts for path, _ in chapters)
+
+    def rename(self, moved: Mapping[str, str], *, maths: bool) -> Imported:
+        """The same with other paths, and with formulas."""
+        parts = [
+            (title, [(moved.get(path, path), name) for path, name in chapters])
+            for title, chapters in self.contents.parts
+        ]
+        titles = {moved.get(path, path): title for path, title in self.titles.items()}
+        contents = replace(self.contents, parts=parts)
+        return replace(self, contents=contents, titles=titles, maths=maths)
+
+    def summarise(self) -> str:
+        """What was found, and a line for each entry that is no chapter."""
+        parts = sum(1 for name, _ in self.contents.parts if name)
+        counts = f"{count_noun(len(self.chapters), 'chapter')} in {count_noun(parts, 'part')}"
+        missing = (f"not a Markdown file of the book: {name}" for name in self.contents.missing)
+        return "\n".join(
+            [f"{counts}, {count_noun(len(self.left), 'Markdown file')} left out", *missing]
+        )
+
+    def write_yaml(self) -> str:
+        """The text of chapters.yaml."""
+
+        def write(path: str) -> str:
+            return write_scalar(posixpath.relpath(path, self.folder or "."))
+
+        source = self.contents.source or "the folders"
+        lines = [
+            f"# By `bindery import` from {source}; everything can be edited.",
+            f"title: {write_scalar(self.title)}",
+            "language: en",
+            *([f"folder: {write_scalar(self.folder)}"] if self.folder else []),
+            *([f"cover: {write_scalar(self.cover)}"] if self.cover else []),
+            *(["maths: true"] if self.maths else []),
+            "",
+            "# Where programs and other files of the book are on the web; without it, ebooks name",
+            "# such files and cannot link them.",
+            "# repository:",
+            "#   url: https://github.com/OWNER/NAME",
+            "#   ref: TAG-OR-COMMIT",
+            "",
+            "parts:",
+        ]
+        for name, chapters in self.contents.parts:
+            prefix = "  - "
+            if name:
+                lines.append(f"{prefix}title: {write_scalar(name)}")
+                prefix = "    "
+            lines.append(f"{prefix}chapters:")
+            for path, _ in chapters:
+                title = self.titles[path]
+                lines.append(f"      - {'path: ' if title else ''}{write(path)}")
+                lines += [f"        title: {write_scalar(title)}"] if title else []
+        if self.left:
+            lines += ["", "# Markdown files that are no chapters.", "not_chapters:"]
+            lines += [f"  - {write(path)}" for path in self.left]
+        return "\n".join(lines) + "\n"
 
 
 def import_contents(folder: Path) -> Imported:
@@ -56,19 +116,15 @@ def import_contents(folder: Path) -> Imported:
     known = {path for path, _ in listed}
     left = [p for p in tree.walk_files(base) if p.endswith(MARKDOWN) and p not in known]
     read = {p: parse_chapter(p, tree.read_bytes(p).decode("utf-8", "replace")) for p, _ in listed}
-    named = {p: "" if read[p].inventory.headings else title for p, title in listed}
-    title = contents.title or read[listed[0][0]].title
-    has_maths = any(_FORMULA.search(chapter.source) for chapter in read.values())
-    text = _write_yaml(
-        " ".join(title.split()), contents, base, named, left, _find_cover(tree), maths=has_maths
-    )
-    parts = sum(1 for name, _ in contents.parts if name)
-    counts = f"{count_noun(len(listed), 'chapter')} in {count_noun(parts, 'part')}"
-    said = [
-        f"{counts}, {count_noun(len(left), 'Markdown file')} left out",
-        *(f"not a Markdown file of the book: {name}" for name in contents.missing),
-    ]
-    return Imported(text, "\n".join(said), contents, base)
+    titles = {p: "" if read[p].inventory.headings else title for p, title in listed}
+    title = " ".join((contents.title or read[listed[0][0]].title).split())
+    maths = any(holds_formula(chapter.source) for chapter in read.values())
+    return Imported(title, contents, base, titles, left, _find_cover(tree), maths)
+
+
+def holds_formula(text: str) -> bool:
+    """Whether a text has a formula of GitHub, as far as can be told from it alone."""
+    return _FORMULA.search(text) is not None
 
 
 def _read_list(tree: Tree, folder: Path) -> Contents:
@@ -113,48 +169,3 @@ def _group_chapters(paths: Sequence[str]) -> list[tuple[str, list[str]]]:
 def _find_cover(tree: Tree) -> str:
     names = ("cover.png", "cover.jpg", "cover.svg")
     return next((path for path in tree.walk_files("") if posixpath.basename(path) in names), "")
-
-
-def _write_yaml(
-    title: str,
-    contents: Contents,
-    base: str,
-    titles: Mapping[str, str],
-    left: Sequence[str],
-    cover: str,
-    *,
-    maths: bool,
-) -> str:
-    def write(path: str) -> str:
-        return write_scalar(posixpath.relpath(path, base or "."))
-
-    lines = [
-        f"# By `bindery import` from {contents.source or 'the folders'}; everything can be edited.",
-        f"title: {write_scalar(title)}",
-        "language: en",
-        *([f"folder: {write_scalar(base)}"] if base else []),
-        *([f"cover: {write_scalar(cover)}"] if cover else []),
-        *(["maths: true"] if maths else []),
-        "",
-        "# Where programs and other files of the book are on the web; without it, ebooks name",
-        "# such files and cannot link them.",
-        "# repository:",
-        "#   url: https://github.com/OWNER/NAME",
-        "#   ref: TAG-OR-COMMIT",
-        "",
-        "parts:",
-    ]
-    for name, chapters in contents.parts:
-        prefix = "  - "
-        if name:
-            lines.append(f"{prefix}title: {write_scalar(name)}")
-            prefix = "    "
-        lines.append(f"{prefix}chapters:")
-        for path, _ in chapters:
-            entry = f"path: {write(path)}" if titles[path] else write(path)
-            lines.append(f"      - {entry}")
-            lines += [f"        title: {write_scalar(titles[path])}"] if titles[path] else []
-    if left:
-        lines += ["", "# Markdown files that are no chapters.", "not_chapters:"]
-        lines += [f"  - {write(path)}" for path in left]
-    return "\n".join(lines) + "\n"

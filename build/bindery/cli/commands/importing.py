@@ -41,15 +41,16 @@ def import_book(
     (Sphinx, d2l). Without any, each folder at the top is a part. A chapters.yaml that is there
     gets the new chapters and loses those whose file is gone; all else in it stays.
     """
-    from bindery.book.importing import import_contents
+    from bindery.book.importing import holds_formula, import_contents
     from bindery.core.repository import Tree
 
     imported = import_contents(folder)
     if convert:
         change = _plan_conversion(Tree(folder), imported)
+        maths = imported.maths or any(holds_formula(after) for _, after in change.texts.values())
+        imported = imported.rename(dict(change.moves), maths=maths)
         if not dry_run:
             _convert(folder, change, force)
-            imported = import_contents(folder)
     _write_list(folder, imported, force, dry_run)
     if convert and not dry_run:
         _report_rest(folder)
@@ -88,7 +89,7 @@ def _write_list(folder: Path, imported: Imported, force: bool, dry_run: bool) ->
     from bindery.core.whole_files import write_whole
 
     target = folder / FILE_NAME
-    text, summary, before = imported.text, imported.summary, ""
+    text, summary, before = imported.write_yaml(), imported.summarise(), ""
     if target.exists():
         before = target.read_text(encoding="utf-8")
         if not force:

@@ -64,10 +64,10 @@ def init(folder: Path) -> None:
             write_whole(folder / name, text.encode())
     imported = import_contents(folder)
     ours = {".gitignore": "/dist/\n", ".github/workflows/book.yml": _WORKFLOW}
-    for name, text in {"chapters.yaml": imported.text, **ours}.items():
+    for name, text in {"chapters.yaml": imported.write_yaml(), **ours}.items():
         if not (folder / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_whole(folder / name, text.encode())
             files[name] = text
-    print(*(f"wrote {folder / name}" for name in files), imported.summary, sep="\n")
+    print(*(f"wrote {folder / name}" for name in files), imported.summarise(), sep="\n")
     print("next: bindery check, bindery serve --open, bindery html, bindery pdf, bindery epub")

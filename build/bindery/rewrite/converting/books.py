@@ -109,7 +109,8 @@ def _find_meant(
         return ""
     starts = [form.path]
     if form.prefix.startswith("/"):
-        starts.append(posixpath.join(places.folder, form.path))
+        below = form.path.partition("/")[2]  # without the folder of the book on the web
+        starts += [posixpath.join(places.folder, path) for path in (form.path, below) if path]
     else:  # as seen from the page `here/`, where a site has a folder per page
         folder, page = posixpath.dirname(here), posixpath.splitext(here)[0]
         starts.append(posixpath.normpath(posixpath.join(page, posixpath.relpath(form.path, folder))))

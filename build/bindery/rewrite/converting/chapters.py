@@ -7,6 +7,7 @@ they are, and so does what has no counterpart: `foreign-syntax` reports it after
 from __future__ import annotations
 
 import html
+import itertools
 import posixpath
 import re
 import textwrap
@@ -56,7 +57,7 @@ _CODE_ROLE = re.compile(
 )
 
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
-_FENCE = re.compile(r"(?P<indent>\s*)(?P<marks>`{3,}|~{3,}|:{3,})\s*(?P<info>[^`]*?)\s*$")
+_FENCE = re.compile(r"(?P<indent>\s*)(?P<marks>`{3,}|~{3,}|:{3,}|/{3,})\s*(?P<info>[^`]*?)\s*$")
 _MKDOCS = re.compile(
     r"(?P<indent>\s*)(?P<mark>!!!|\?\?\?\+?) (?P<kind>[a-z][\w-]*)(?: [a-z]+)*"
     r'(?: "(?P<title>[^"]*)")?\s*$'
@@ -69,6 +70,10 @@ _CONTAINER = re.compile(
 )
 _CELL = re.compile(r"\{(?P<language>python|r|julia|bash|sql|\.[\w+-]+)\b[^}]*\}")
 _TIP = re.compile(r"(?P<indent>\s*)<Tip(?P<warning>\s+warning(?:=\{true\})?)?\s*>(?P<rest>.*)$")
+_MARKDOWN_IN_HTML = re.compile(
+    r'(?P<indent>\s*)<(?P<tag>figure|div)(?P<before>[^<>]*?)\s+markdown(?:="[^"]*")?'
+    r"(?P<behind>[^<>]*)>\s*$"
+)
 _OPTION = re.compile(r":(?P<key>[\w-]+):\s*(?P<value>.*?)\s*$")
 _TARGET = re.compile(r"\((?P<label>[\w:.-]+)\)=\s*$")
 _D2L = re.compile(r"\s*:(?P<key>label|width|height):`(?P<value>[^`]+)`\s*$")
@@ -92,7 +97,7 @@ _INLINE = re.compile(
     r"|(?<!!)\[\]\((?P<empty>[^)\s]+)\)"
     r"|(?<![\w@/\[])@(?P<cross>(?:fig|tbl|sec|eq|lst)-[\w-]+)"
     r"|\[(?P<span>[^\]\[]*)\]\{\.[\w .-]*\}"
-    r'|(?<=\))(?P<attributes>\{:?\s*(?:[.#][\w-]+\s*|[\w-]+=(?:"[^"]*"|[^\s{}]+)\s*)+\})'
+    r'|(?<=[):])(?P<attributes>\{:?\s*(?:[.#][\w-]+\s*|[\w-]+=(?:"[^"]*"|[^\s{}]+)\s*)+\})'
     r"|\{/\*(?P<remark>.*?)\*/\}"
     r"|\\\\\((?P<formula>.+?)\\\\\)"
     r'|<Youtube id="(?P<video>[\w-]+)"\s*/>'
@@ -108,7 +113,7 @@ def find_labels(path: str, text: str) -> Iterator[tuple[str, tuple[str, str]]]:
         if heading := _HEADING.match(line):
             title = heading["title"]
             if found := _HEADING_ID.search(title):
-                title = title[: found.start()]
+                title = title[: found.start()].rstrip("# ")
                 if label := found["id"] or _read_attributes(found["attributes"]).get("id"):
                     yield label, (path, title)
             if waiting:
@@ -166,7 +171,9 @@ def _take_fenced(lines: Sequence[str], at: int, opening: re.Match[str]) -> list[
     while number < len(lines):
         found = _FENCE.match(lines[number])
         if found and found["marks"][0] == marks[0]:
-            is_end = not found["info"] and (len(found["marks"]) >= len(marks) or marks[0] == ":")
+            length = len(found["marks"])
+            is_end = length == len(marks) if marks[0] == "/" else length >= len(marks)
+            is_end = not found["info"] and (is_end or marks[0] == ":")
             depth += -1 if is_end else marks[0] == ":"
             if not depth:
                 return [line[indent:] for line in lines[at + 1 : number]]
@@ -245,14 +252,15 @@ class _Converter:
                 return [line], 1
             block = self._convert_fence(fence, body, is_top=is_top and not fence["indent"])
             count = len(body) + 2
-            if block is None and fence["marks"][0] == ":":
+            if block is None and fence["marks"][0] in ":/":
                 return None
             return (
                 (list(lines[at : at + count]), count)
                 if block is None
                 else (_indent_lines(block, fence["indent"]), count)
             )
-        for read in (self._read_indented, self._read_tip, self._read_image, self._read_line):
+        readers = (self._read_indented, self._read_tip, self._read_html)
+        for read in (*readers, self._read_image, self._read_line):
             if (taken := read(lines, at, is_top)) is not None:
                 return taken
         return self._read_definitions(lines, at)
@@ -327,6 +335,23 @@ class _Converter:
         block = self._write_alert(kind, None, body, is_top=is_top and not tip["indent"])
         return _indent_lines(block, tip["indent"]), end + 1 - at
 
+    def _read_html(
+        self, lines: Sequence[str], at: int, _is_top: bool
+    ) -> tuple[list[str], int] | None:
+        """HTML in which MkDocs reads Markdown: GitHub does so between blank lines."""
+        opening = _MARKDOWN_IN_HTML.match(lines[at])
+        if opening is None:
+            return None
+        tag, indent = opening["tag"], opening["indent"]
+        ends = (n for n in range(at, len(lines)) if lines[n].rstrip() == f"{indent}</{tag}>")
+        if (end := next(ends, None)) is None:
+            return None
+        self.counts["HTML block"] += 1
+        body = textwrap.dedent("\n".join(lines[at + 1 : end])).replace("\n<figcap", "\n\n<figcap")
+        inside = self.convert(_strip(body.split("\n")), is_top=False)
+        head = f"<{tag}{opening['before']}{opening['behind']}>"
+        return _indent_lines([head, "", *inside, "", f"</{tag}>"], indent), end + 1 - at
+
     def _convert_fence(
         self, fence: re.Match[str], body: list[str], *, is_top: bool
     ) -> list[str] | None:
@@ -351,6 +376,10 @@ class _Converter:
                 return self._convert_cell(fence, body)
             label = options.get("name") or options.get("label")
             return [f'<a id="{label}"></a>', "", *block] if label and block else block
+        if fence["marks"][0] == "/":
+            return self._convert_slashes(info, body, is_top=is_top)
+        if info == "toc":  # of d2l
+            return self._write_contents(body)
         if fence["marks"][0] != ":":
             return self._convert_cell(fence, body)
         if container := _CONTAINER.fullmatch(info):
@@ -360,6 +389,22 @@ class _Converter:
                 container["name"], title, _strip(body), is_top=is_top, folds=folds
             )
         return None
+
+    def _convert_slashes(self, info: str, body: list[str], *, is_top: bool) -> list[str] | None:
+        """A block of PyMdown: an admonition, one that folds, or a tab."""
+        kind, _, title = (part.strip() for part in info.partition("|"))
+        options = list(itertools.takewhile(lambda line: line.startswith("    "), body))
+        body = _strip(body[len(options) :])
+        if kind == "tab":
+            self.counts["tab"] += 1
+            return [f"**{title}**", "", *self.convert(body, is_top=is_top)]
+        if kind not in (*_ALERTS, *_TITLED, *_QUOTES, "admonition", "details"):
+            return None
+        kinds = (line.partition("type:")[2].strip() for line in options)
+        if kind == "admonition":
+            kind = next((name for name in kinds if name), kind)
+        folds = kind == "details"
+        return self._write_admonition(kind, title or None, body, is_top=is_top, folds=folds)
 
     def _write_admonition(
         self, kind: str, title: str | None, body: Sequence[str], *, is_top: bool, folds: bool
@@ -414,9 +459,24 @@ class _Converter:
             self.counts["code block"] += 1
             return [f"```{name}", *([title] if title else []), *body, "```"]
         if name in ("contents", "tableofcontents") or (name == "toctree" and "hidden" in options):
-            self.counts["table of contents"] += 1
+            self.counts["list of chapters"] += 1
             return []
-        return None
+        return self._write_contents(body) if name == "toctree" else None
+
+    def _write_contents(self, body: list[str]) -> list[str] | None:
+        """A list of chapters as links; None where one of them is not in the book."""
+        _, rows = _take_options(body)
+        entries = [_ROLE_TARGET.match(row) or row for row in rows if row.strip()]
+        links = [
+            self._write_reference(entry.strip(), "")
+            if isinstance(entry, str)
+            else self._write_reference(entry["target"], entry["text"])
+            for entry in entries
+        ]
+        if None in links:
+            return None
+        self.counts["list of chapters"] += 1
+        return [f"- {link}" for link in links]
 
     # --- single lines ---
 
@@ -468,7 +528,7 @@ class _Converter:
             attributes = _HEADING_ID.search(heading["title"])
             if attributes is None:
                 return None
-            title = self._convert_inline(heading["title"][: attributes.start()])
+            title = self._convert_inline(heading["title"][: attributes.start()].rstrip("# "))
             label = attributes["id"] or _read_attributes(attributes["attributes"] or "").get("id")
             anchor = self._write_anchor(label, title)
             return [*anchor, *([""] if anchor else []), f"{heading['marks']} {title}"], 1
@@ -478,10 +538,10 @@ class _Converter:
         if (label_above := _D2L.match(line)) and label_above["key"] == "label":
             return self._write_anchor(label_above["value"], ""), 1
         if _CONTENTS.match(line):
-            self.counts["table of contents"] += 1
+            self.counts["list of chapters"] += 1
             return [], 1
         if _ATTRIBUTES.match(line):
-            self.counts["list of attributes"] += 1
+            self.counts["attribute list"] += 1
             return [], 1
         is_alone = not at or not lines[at - 1].strip() or _MYST_COMMENT.match(lines[at - 1])
         is_alone = is_alone and (at + 1 == len(lines) or not lines[at + 1][:1].isalnum())
@@ -497,7 +557,7 @@ class _Converter:
     def _write_anchor(self, label: str | None, title: str) -> list[str]:
         """An anchor that links of the book keep; none where GitHub makes the same."""
         if not label:
-            self.counts["list of attributes"] += 1
+            self.counts["attribute list"] += 1
             return []
         self.counts["anchor"] += 1
         return [] if slugify_heading(title) == label else [f'<a id="{label}"></a>']
@@ -548,9 +608,9 @@ class _Converter:
             case "cross":
                 written = self._write_reference(match["cross"], "")
             case "span":
-                written, noun = match["span"], "list of attributes"
+                written, noun = match["span"], "attribute list"
             case "attributes":
-                written, noun = "", "list of attributes"
+                written, noun = "", "attribute list"
             case "remark":
                 written, noun = f"<!--{match['remark']}-->", "comment"
             case "formula":
