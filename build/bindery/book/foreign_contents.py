@@ -61,7 +61,7 @@ def find_contents(tree: Tree) -> Contents:
             contents = Contents(name, posixpath.dirname(name))
             read(tree, contents)
             contents.parts = [part for part in contents.parts if part[1]]
-            if contents.parts or read is not _read_toctree:
+            if contents.parts or not name.endswith(_MAY_LIST_NOTHING):
                 return contents
     contents = Contents("")
     for path in sorted(tree.walk_files(""), key=_sort_path):
@@ -177,10 +177,13 @@ def _read_nested(top: Callable[[Any], Any], *, title: Callable[[Any], Any] = lam
                 contents.add(tree, entry)
                 continue
             file = next((entry[key] for key in ("file", "local", "root") if key in entry), "")
+            if str(entry.get("href", "")).endswith(MARKDOWN):
+                file = entry["href"]
             below = list(_find_below(entry))
-            name = str(entry.get("caption") or entry.get("part") or entry.get("title") or "")
+            names = (entry.get(key) for key in ("caption", "part", "section", "title", "text"))
+            name = str(next(filter(None, names), ""))
             if file:
-                contents.add(tree, file, entry.get("title", ""))
+                contents.add(tree, file, entry.get("title") or entry.get("text") or "")
             elif below and not in_part:
                 contents.begin_part(name)
             elif not below:
@@ -194,7 +197,7 @@ def _read_nested(top: Callable[[Any], Any], *, title: Callable[[Any], Any] = lam
 
 
 def _find_below(entry: dict[str, Any]) -> Iterator[Any]:
-    for key in ("parts", "chapters", "sections", "children"):
+    for key in ("parts", "chapters", "sections", "children", "contents"):
         yield from entry.get(key) or []
     if appendices := entry.get("appendices"):
         yield {"part": "Appendices", "chapters": appendices}
@@ -253,10 +256,17 @@ _READERS: tuple[tuple[str, Callable[[Tree, Contents], None]], ...] = (
     (
         "_quarto.yml",
         _read_nested(
-            lambda found: _find_below(found["book"]), title=lambda found: found["book"].get("title")
+            lambda found: [
+                entry
+                for site in (found.get("book"), (found.get("website") or {}).get("sidebar"))
+                for one in (site if isinstance(site, list) else [site or {}])
+                for entry in _find_below(one)
+            ],
+            title=lambda found: (found.get("book") or found.get("website") or {}).get("title"),
         ),
     ),
     ("_toctree.yml", _read_nested(lambda found: found)),
     *((f"{folder}index.md", _read_toctree) for folder in ("", "docs/", "docs/source/", "source/")),
 )
 """The files of contents of mdBook, MkDocs, Jupyter Book, MyST, Quarto, Hugging Face and Sphinx."""
+_MAY_LIST_NOTHING = ("index.md", "_quarto.yml")

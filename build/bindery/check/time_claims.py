@@ -34,7 +34,7 @@ _TO_BE_DONE = (
     r"(?:released|available|supported|merged|deprecated|removed|launched|added|fixed|implemented"
     r"|announced|replaced|displaced|open[- ]sourced)"
 )
-_START = r"(?:^|(?<=[.!?:]\s)|(?<=\n))"
+_START = r"(?:^|(?<=[.!?:]\s))"
 """Where a sentence begins."""
 
 _WORDS_OF_NOW = {

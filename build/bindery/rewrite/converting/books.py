@@ -82,7 +82,7 @@ def _edit_links(
     chapter = document.chapter
     here = posixpath.dirname(chapter.path)
     slugs = {anchor.slug for anchor in chapter.anchors}
-    for link in (*chapter.links, *chapter.unread_links):
+    for link in (*chapter.links, *(entry.link for entry in chapter.definitions)):
         typed = find_typed(link, chapter)
         if typed is None:
             continue

@@ -64,7 +64,7 @@ _MKDOCS = re.compile(
 )
 _TAB = re.compile(r'(?P<indent>\s*)===[!+]? "(?P<title>[^"]*)"\s*$')
 _DIRECTIVE = re.compile(r"\{(?P<name>[A-Za-z][\w:-]*)\}\s*(?P<title>.*)")
-_CALLOUT = re.compile(r"\{\.callout-(?P<name>\w+)(?P<rest>[^}]*)\}")
+_CALLOUT = re.compile(r"\{\s*\.callout-(?P<name>\w+)(?P<rest>[^}]*)\}")
 _CONTAINER = re.compile(
     rf"(?P<name>{_KINDS}|details)(?:\[(?P<boxed>[^\]]*)\]|\s+(?P<title>[^{{]*))?(?:\{{[^}}]*\}})?"
 )
@@ -96,8 +96,9 @@ _INLINE = re.compile(
     r"|(?P<code>(?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`))"
     r"|(?<!!)\[\]\((?P<empty>[^)\s]+)\)"
     r"|(?<![\w@/\[])@(?P<cross>(?:fig|tbl|sec|eq|lst)-[\w-]+)"
-    r"|\[(?P<span>[^\]\[]*)\]\{\.[\w .-]*\}"
-    r'|(?<=[):])(?P<attributes>\{:?\s*(?:[.#][\w-]+\s*|[\w-]+=(?:"[^"]*"|[^\s{}]+)\s*)+\})'
+    r"|(?<!\])\[(?P<span>[^\]\[]*)\]\{\.[\w .-]*\}"
+    r'|(?<=[):\]])(?P<attributes>\{:?\s*(?:[.#][\w-]+\s*|[\w-]+=(?:"[^"]*"|[^\s{}]+)\s*)+\})'
+    r'|(?<![\w+])\+\+(?P<keys>(?:[a-z0-9-]+|"[^"]+")(?:\+(?:[a-z0-9-]+|"[^"]+"))*)\+\+(?!\w)'
     r"|\{/\*(?P<remark>.*?)\*/\}"
     r"|\\\\\((?P<formula>.+?)\\\\\)"
     r'|<Youtube id="(?P<video>[\w-]+)"\s*/>'
@@ -170,7 +171,9 @@ def _take_fenced(lines: Sequence[str], at: int, opening: re.Match[str]) -> list[
     number = at + 1
     while number < len(lines):
         found = _FENCE.match(lines[number])
-        if found and found["marks"][0] == marks[0]:
+        if found and len(found["indent"]) >= indent + 4:
+            pass  # text of the block
+        elif found and found["marks"][0] == marks[0]:
             length = len(found["marks"])
             is_end = length == len(marks) if marks[0] == "/" else length >= len(marks)
             is_end = not found["info"] and (is_end or marks[0] == ":")
@@ -398,8 +401,11 @@ class _Converter:
         if kind == "tab":
             self.counts["tab"] += 1
             return [f"**{title}**", "", *self.convert(body, is_top=is_top)]
-        if kind not in (*_ALERTS, *_TITLED, *_QUOTES, "admonition", "details"):
+        if kind in ("define", "caption", "figure-caption", "table-caption"):
             return None
+        if kind == "html":  # its classes are for a style sheet
+            self.counts["HTML block"] += 1
+            return self.convert(body, is_top=is_top)
         kinds = (line.partition("type:")[2].strip() for line in options)
         if kind == "admonition":
             kind = next((name for name in kinds if name), kind)
@@ -595,7 +601,7 @@ class _Converter:
 
     def _replace(self, match: re.Match[str]) -> str:
         kind = next((key for key in ("role", "sphinx", "empty", "cross", "span", "attributes",
-                                     "remark", "formula", "video") if match[key]), "")  # fmt: skip
+                                     "keys", "remark", "formula", "video") if match[key]), "")  # fmt: skip
         written: str | None = None
         noun = "reference"
         match kind:
@@ -611,6 +617,10 @@ class _Converter:
                 written, noun = match["span"], "attribute list"
             case "attributes":
                 written, noun = "", "attribute list"
+            case "keys":
+                names = re.findall(r'"([^"]+)"|([a-z0-9-]+)', match["keys"])
+                names = [quoted or name.replace("-", " ").title() for quoted, name in names]
+                written, noun = "+".join(f"<kbd>{name}</kbd>" for name in names), "key"
             case "remark":
                 written, noun = f"<!--{match['remark']}-->", "comment"
             case "formula":
