@@ -5,11 +5,11 @@ their neighbours, those whose file is gone are taken out, and all else stays as 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ruamel.yaml import YAML
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node
 
 from bindery.book.foreign_contents import Contents
 from bindery.book.load import is_left_out
@@ -33,8 +33,8 @@ class _Entry:
 
 def update_list(text: str, config: Config, contents: Contents, tree: Tree) -> tuple[str, list[str]]:
     """The text of chapters.yaml brought up to date, and a line about each chapter that was added,
-    renamed by a conversion or taken out, or that `not_chapters` keeps out. Raises ConfigError where lists are not typed one
-    entry a line."""
+    renamed by a conversion or taken out, or that `not_chapters` keeps out. Raises ConfigError where
+    lists are not typed one entry a line."""
     lines = text.split("\n")
     said = []
     known = {entry.path for entry in config.chapters}
@@ -66,9 +66,7 @@ def update_list(text: str, config: Config, contents: Contents, tree: Tree) -> tu
     return "\n".join(lines), said
 
 
-def _insert(
-    lines: list[str], path: str, title: str, siblings: Sequence[str], folder: str
-) -> None:
+def _insert(lines: list[str], path: str, title: str, siblings: Sequence[str], folder: str) -> None:
     """Add a chapter behind the nearest one before it in its part, or before the next one; as a part
     of its own where its part has none yet."""
     entries = {entry.path: entry for entry in _find_entries(lines, folder)}
@@ -93,7 +91,9 @@ def _find_entries(lines: Sequence[str], folder: str) -> Iterator[_Entry]:
     parts = _get(top, "parts")
     for part in parts.value:
         chapters = _get(part, "chapters").value
-        found = [(_get(one, "path") if isinstance(one, MappingNode) else one, one) for one in chapters]
+        found = [
+            (_get(one, "path") if isinstance(one, MappingNode) else one, one) for one in chapters
+        ]
         spans = [(node.start_mark.line, _find_end(node)) for _, node in found]
         for (path, _), (first, end) in zip(found, spans, strict=True):
             if not lines[first].lstrip().startswith("- ") or part.start_mark.line == first:
@@ -106,8 +106,14 @@ def _find_entries(lines: Sequence[str], folder: str) -> Iterator[_Entry]:
 
 def _find_end(node: Node) -> int:
     """The line behind a node; that of a mapping ends with its last value."""
-    return (node.value[-1][1] if isinstance(node, MappingNode) else node).end_mark.line + 1
+    last: Node = node.value[-1][1] if isinstance(node, MappingNode) else node
+    return int(last.end_mark.line) + 1
 
 
 def _get(node: Node, key: str) -> Node:
-    return next(value for name, value in node.value if name.value == key)
+    found: Node = next(value for name, value in node.value if name.value == key)
+    return found
+
+
+def _read_indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]

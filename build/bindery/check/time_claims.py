@@ -58,8 +58,8 @@ _WORDS_OF_NOW = {
     r"|(?:does|do)(?:\s+not|n['’]t)\s+yet\s+(?:support|offer|provide|implement)",
     "just": r"(?:has|have|was|were)\s+(?:been\s+just|just\s+been|just)"
     r"\s+(?:announced|launched|unveiled|open[- ]sourced)",
-    "currently": rf"{_START}currently(?!,?\s+(?:our|your|running|open|active|set|selected|loaded|logged|used"
-    r"|unused|executing)\b)"
+    "currently": rf"{_START}currently(?!,?\s+(?:our|your|running|open|active|set|selected|loaded"
+    r"|logged|used|unused|executing)\b)"
     r"|currently\s+(?:only|requires?|supports?|needs?|lacks?|offers?|provides?|costs?|does\s?n['’]t"
     r"|do\s?n['’]t|does\s+not|do\s+not|has\s+no|have\s+no|there\s+(?:is|are)|limited\s+to"
     r"|the\s+(?:\w+\s+)?(?:best|fastest|largest|cheapest|only|main|prevalent|dominant|leading"

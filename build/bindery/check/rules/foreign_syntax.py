@@ -53,9 +53,11 @@ _IN_PROSE = (
     _Kind(":::", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
           "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT + _OR_CONVERT),
     _Kind(HIDDEN, rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
-          "a role of Sphinx or MyST", "write a link, '[text](path.md#anchor)', or the code alone" + _OR_CONVERT),
+          "a role of Sphinx or MyST",
+          "write a link, '[text](path.md#anchor)', or the code alone" + _OR_CONVERT),
     _Kind("!!! ???", r'^(?:!!!|\?\?\?\+?) [a-z][\w-]*(?: inline)?(?: end)?(?: "[^"\n]*")?[ \t]*$',
-          "an admonition of MkDocs", _ALERT + "; one that folds is '<details><summary>'" + _OR_CONVERT),
+          "an admonition of MkDocs",
+          _ALERT + "; one that folds is '<details><summary>'" + _OR_CONVERT),
     _Kind("///", r"^/{3,}[ \t]+[a-z][\w-]*(?:[ \t]*\|[^\n]*)?(?:\n[ \t]+[\w-]+:[^\n]*)*$",
           "a block of PyMdown", _ALERT + _OR_CONVERT),
     _Kind('"', r'^===[!+]? "[^"\n]*"',
@@ -107,8 +109,8 @@ _ON_FENCES = (
         "{",
         r"^\{[A-Za-z][\w:-]*\}?",
         "a directive of MyST or a code cell of Quarto",
-        "write as Markdown what it shows: an alert ('> [!NOTE]'), a table, an image or code labelled"
-        " '```python'; `bindery import . --convert` does what it can",
+        "write as Markdown what it shows: an alert ('> [!NOTE]'), a table, an image or code"
+        " labelled '```python'; `bindery import . --convert` does what it can",
     ),
     _Kind(
         "toc eval",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bindery.core.model import refuse
 from bindery.core.report import count_noun, format_diff
 
 if TYPE_CHECKING:

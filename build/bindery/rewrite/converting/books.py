@@ -96,9 +96,7 @@ def _edit_links(
             yield Edit(link.span, typed, f"{path}#{label}")
 
 
-def _find_meant(
-    form: Form, here: str, places: Places, moved: Mapping[str, str], tree: Tree
-) -> str:
+def _find_meant(form: Form, here: str, places: Places, moved: Mapping[str, str], tree: Tree) -> str:
     """The file that a path means to the other tool; empty where it is the one at that path, or
     there is none."""
     if form.path in moved:
@@ -113,7 +111,9 @@ def _find_meant(
         starts += [posixpath.join(places.folder, path) for path in (form.path, below) if path]
     else:  # as seen from the page `here/`, where a site has a folder per page
         folder, page = posixpath.dirname(here), posixpath.splitext(here)[0]
-        starts.append(posixpath.normpath(posixpath.join(page, posixpath.relpath(form.path, folder))))
+        starts.append(
+            posixpath.normpath(posixpath.join(page, posixpath.relpath(form.path, folder or ".")))
+        )
     for start in starts:
         stem, ending = posixpath.splitext(start)
         page = stem if ending in _PAGES else start

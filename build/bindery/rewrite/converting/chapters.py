@@ -103,6 +103,8 @@ _INLINE = re.compile(
     r"|\\\\\((?P<formula>.+?)\\\\\)"
     r'|<Youtube id="(?P<video>[\w-]+)"\s*/>'
 )
+_KINDS_INSIDE = ("role", "sphinx", "empty", "cross", "span", "attributes", "keys", "remark",
+                 "formula", "video")  # fmt: skip
 _ROLE_TARGET = re.compile(r"(?P<text>.*?)\s*<(?P<target>[^<>]+)>$")
 
 
@@ -549,9 +551,9 @@ class _Converter:
         if _ATTRIBUTES.match(line):
             self.counts["attribute list"] += 1
             return [], 1
-        is_alone = not at or not lines[at - 1].strip() or _MYST_COMMENT.match(lines[at - 1])
-        is_alone = is_alone and (at + 1 == len(lines) or not lines[at + 1][:1].isalnum())
-        if is_alone and (comment := _MYST_COMMENT.match(line)):
+        is_first = not at or not lines[at - 1].strip() or bool(_MYST_COMMENT.match(lines[at - 1]))
+        is_last = at + 1 == len(lines) or not lines[at + 1][:1].isalnum()
+        if is_first and is_last and (comment := _MYST_COMMENT.match(line)):
             self.counts["comment"] += 1
             return [f"<!-- {comment['text'].replace('--', '- -')} -->"], 1
         if line.strip() == r"\\[" and r"\\]" in lines[at:]:
@@ -600,8 +602,7 @@ class _Converter:
         return _INLINE.sub(self._replace, line)
 
     def _replace(self, match: re.Match[str]) -> str:
-        kind = next((key for key in ("role", "sphinx", "empty", "cross", "span", "attributes",
-                                     "keys", "remark", "formula", "video") if match[key]), "")  # fmt: skip
+        kind = next((key for key in _KINDS_INSIDE if match[key]), "")
         written: str | None = None
         noun = "reference"
         match kind:
