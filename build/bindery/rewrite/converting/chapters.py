@@ -467,7 +467,7 @@ class _Converter:
             self.counts["code block"] += 1
             return [f"```{name}", *([title] if title else []), *body, "```"]
         if name in ("contents", "tableofcontents") or (name == "toctree" and "hidden" in options):
-            self.counts["list of chapters"] += 1
+            self.counts["chapter list"] += 1
             return []
         return self._write_contents(body) if name == "toctree" else None
 
@@ -483,7 +483,7 @@ class _Converter:
         ]
         if None in links:
             return None
-        self.counts["list of chapters"] += 1
+        self.counts["chapter list"] += 1
         return [f"- {link}" for link in links]
 
     # --- single lines ---
@@ -546,7 +546,7 @@ class _Converter:
         if (label_above := _D2L.match(line)) and label_above["key"] == "label":
             return self._write_anchor(label_above["value"], ""), 1
         if _CONTENTS.match(line):
-            self.counts["list of chapters"] += 1
+            self.counts["chapter list"] += 1
             return [], 1
         if _ATTRIBUTES.match(line):
             self.counts["attribute list"] += 1
