@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from bindery.evidence.records import Machine, Record
 
 _INTRODUCTION = """\
-Every number in a generated table, plot or sentence of this book comes from a record of a run or \
-from a published source. The site shows the origin of each number where it stands."""
+Every number in a generated table, plot or sentence of this book comes from a recorded run or from \
+a published source. The site shows the origin of each number next to it."""
 _RECORDS = """\
-Numbers of two records can be compared while the method of the tool is the same; a tool whose file \
-has changed since keeps its method as long as it measures the same."""
+Numbers from two records can be compared if the tool's method is the same. A change to the tool's \
+file raises the method only if it changes what is measured."""
 _UNCONFIRMED = """\
-published but not certain: the only source is doubtful, sources disagree, or the \
-part is only announced."""
+published but not certain: the only source is doubtful, sources disagree, or the product has only \
+been announced."""
 _LISTED: Mapping[Verdict, str] = {
-    "dead": "Gone when asked",
-    "gated": "Closed to programs, perhaps not to readers",
+    "dead": "Gone",
+    "gated": "Closed to programs; a browser may still open them",
 }
 """What is listed one by one, and what is said of it."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&$:@^])")
@@ -140,7 +140,7 @@ class _AppendixWriter:
 
     def _write_web(self) -> Iterator[str]:
         web = self.web
-        said = "Links of this book to the web: {n}. Asked {when}: {asked} ({answers})."
+        said = "Web links in this book: {n}. Checked {when}: {asked} ({answers})."
         asked = len(web.answers)
         told = self.words(
             said, n=web.count, when=web.tell_days(), asked=asked, answers=web.tell_verdicts()
@@ -172,7 +172,7 @@ class _AppendixWriter:
         yield from (f"- **{label}**: {escape_words(told)}." for told, label in machines.items())
         yield from (
             "",
-            self._write_head("Record", "Tool", "Method", "Day", "Machine", "Quoted in"),
+            self._write_head("Record", "Tool", "Method", "Date", "Machine", "Quoted in"),
             "| :-- | :-- | --: | :-- | :-- | :-- |",
         )
         for name, record in records.items():
@@ -235,9 +235,9 @@ def write_answer(answer: Answer, places: Iterable[str], words: Wording) -> str:
     """What an address answered, and the places of the book that lead to it: an item of a list in
     Markdown."""
     reason = f"{escape_words(answer.reason)}, " if answer.reason else ""
-    told = f"{_write_source(answer.url)}: {reason}{words('asked on {day}', day=find_day(answer))}"
+    told = f"{_write_source(answer.url)}: {reason}{words('checked on {day}', day=find_day(answer))}"
     if is_address(answer.archived):
-        told += "; " + words("a copy: {address}", address=_write_source(answer.archived))
+        told += "; " + words("archived copy: {address}", address=_write_source(answer.archived))
     return f"- {told}. {words('In:')} {'; '.join(dict.fromkeys(places))}."
 
 

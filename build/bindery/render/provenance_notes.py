@@ -176,7 +176,7 @@ class _NoteWriter:
             blocks[quotation.closing.line] = self._write_note(
                 note, self.words("Where these numbers come from")
             )
-        title = self.words("Where the numbers of the text come from")
+        title = self.words("Where the numbers in the text come from")
         end = self._write_note(of_text, title) if of_text.origins else ""
         return Additions(tables, blocks, inlines, end)
 

@@ -25,7 +25,7 @@ _COUNTED: Mapping[Verdict, str] = {
     "dead": "{n} gone",
     "gated": "{n} refused automated requests",
     "throttled": "{n} asked us to slow down",
-    "unreachable": "{n} gave no answer",
+    "unreachable": "{n} did not answer",
 }
 
 
@@ -92,16 +92,16 @@ def tell_answer(answer: Answer, words: Wording) -> str:
             lost = words("the page had no such anchor") if answer.anchor == "missing" else ""
             return "; ".join(filter(None, (words("answered on {day}", day=day), lost)))
         case "moved":
-            return words("moved to {address}, seen on {day}", address=answer.target, day=day)
+            return words("moved to {address}, as of {day}", address=answer.target, day=day)
         case "dead":
-            said = words("gone when asked on {day}", day=day)
+            said = words("gone, as of {day}", day=day)
             if is_address(answer.archived):
-                said += "; " + words("a copy: {address}", address=answer.archived)
+                said += "; " + words("archived copy: {address}", address=answer.archived)
             return said
         case "gated":
-            return words("refused automated requests when asked on {day}", day=day)
+            return words("refused an automated request on {day}", day=day)
         case "throttled" | "unreachable":
-            return words("gave no answer when asked on {day}", day=day)
+            return words("did not answer on {day}", day=day)
 
 
 def find_day(answer: Answer) -> date:

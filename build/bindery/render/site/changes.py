@@ -88,7 +88,7 @@ def write_feed(editions: Editions, config: Config) -> str:
     for edition in editions.editions:
         for subject in edition.subjects:
             for change in subject.changes:
-                size = describe_size(change, words) or words("changed")
+                size = describe_size(change, words) or words("updated")
                 told.setdefault(change.place, []).append(f"{subject.title}: {size}")
     entries = [
         {
@@ -128,6 +128,6 @@ def make_page(site: Site) -> Iterator[Page]:
     }
     newest = editions.commits[0].day
     told = words("Changes, corrections (errata) and the change log of each edition, newest first.")
-    sections = [Section("", "", told, "")]
+    sections = [Section("", "", told, "", "")]
     title = words("What changed since your edition")
     yield Page(PAGE, title, "site/changes.html", values, ("changes.js",), sections, changed=newest)

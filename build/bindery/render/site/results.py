@@ -35,7 +35,7 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 def write_example(record: Record, words: Wording) -> Markup:
     """The results of a record as a table."""
     if not record.results:
-        return Markup(f"<p>{words('The run left no table.')}</p>")
+        return Markup(f"<p>{words('This run produced no table.')}</p>")
     keys = list(dict.fromkeys(key for row in record.results for key in row))
     rows = record.results[:_MOST_ROWS]
     same = {
@@ -56,7 +56,7 @@ def write_example(record: Record, words: Wording) -> Markup:
             (cell,), column = _scale_column(key, [value], record.units.get(key, ""))
             unit = f" {column.unit}" if column.unit else ""
             shown.append(f"{_name_column(key)} {_show_cell(cell, column)}{unit}")
-        told = words("The same in all rows: {values}.", values=escape_text("; ".join(shown)))
+        told = words("Same in all rows: {values}.", values=escape_text("; ".join(shown)))
         out.append(f"<p>{told}</p>")
     if columns:
         heads = [column for _, _, column in columns]
@@ -172,7 +172,7 @@ def write_values(
     said = f"<p><code>{escape_text(terms.value)}</code>; {better}."
     if fixed:
         same = ", ".join(f"{terms.keys[i]} {show_scalar(keys[0][i][1])}" for i in fixed)
-        said += " " + words("The same in all rows: {values}.", values=escape_text(same))
+        said += " " + words("Same in all rows: {values}.", values=escape_text(same))
     rows = list(zip(*cells, strict=True))
     return Markup(
         f"{said}</p>\n" + write_table(columns, rows, words("{value} by record", value=terms.value))

@@ -113,7 +113,7 @@ class ToolPage:
         found += [("usage", words("Usage"))] if self.help else []
         found.append(("records", words("Records")))
         found += [("values", words("Values by record"))] if self.values else []
-        found += [("yours", words("Your number beside ours"))] if self.shared else []
+        found += [("yours", words("Compare your results with ours"))] if self.shared else []
         found += [("chapters", words("In the book"))] if self.chapters else []
         return [Anchor(slug, title, 2, Span.whole(self.path)) for slug, title in found]
 
@@ -230,11 +230,11 @@ def _list_run(inspection: Inspection, name: str, record: Record) -> ListedRun:
     if not record.complete:
         state = words("partial: {ended}", ended=record.ended)
     elif record.ended == "failed":
-        state = words("failed: the tool had found a problem")
+        state = words("failed: the tool reported a problem")
     elif name in evidence.stale:
         state = words("stale: {reason}", reason=evidence.stale[name].reason)
     else:
-        state = words("whole") if name in evidence.newest else words("superseded")
+        state = words("current") if name in evidence.newest else words("superseded")
     return ListedRun(name, record, state)
 
 

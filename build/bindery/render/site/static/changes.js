@@ -17,16 +17,14 @@
       })
     : commits.findIndex((item) => item.querySelector(`[id="since-${CSS.escape(from)}"]`));
   if (own < 0) {
-    said.textContent = say("The commit {commit} is not in the history of this site: all changes are shown. Your copy may be newer, or from elsewhere.", { commit: from });
+    said.textContent = say("This site's history has no commit {commit}, so all changes are shown. Your copy may be newer, or from another source.", { commit: from });
     return;
   }
   for (const item of commits.slice(own)) item.hidden = true;
-  let count = 0;
   for (const subject of document.querySelectorAll(".subject")) {
     const all = JSON.parse(subject.dataset.changes);
     const left = all.filter(([place]) => place < own);
     subject.hidden = !left.length;
-    count += left.length > 0;
     if (!left.length || left.length === all.length) continue;
     const [added, removed, rows] = [1, 2, 3].map((column) => left.reduce((sum, change) => sum + change[column], 0));
     const words = [added && `+${show(added)}`, removed && `\u2212${show(removed)}`].filter(Boolean);
@@ -43,8 +41,8 @@
   const all = document.createElement("a");
   all.href = location.pathname;
   all.textContent = say("Show all changes");
-  const told = own ? "Commits newer than your edition of {day} ({commit}): {n}. Places where chapters and numbers changed: {places}."
+  const told = own ? "Commits newer than your edition of {day} ({commit}): {n}, with these changes."
     : "Nothing has changed since your edition of {day} ({commit}).";
-  said.replaceChildren(say(told, { day, commit: from, n: own, places: count }), " ", all);
+  said.replaceChildren(say(told, { day, commit: from, n: own }), " ", all);
   if (location.hash.startsWith("#since-")) scrollTo(0, 0);
 })();

@@ -48,7 +48,7 @@
     parts.push(list);
     const hints = [];
     if (all.length > MOST_ORIGINS) hints.push(say("and {n} more in the notes", { n: all.length - MOST_ORIGINS }));
-    if (byKeyboard) hints.push(say("Enter: to the notes"));
+    if (byKeyboard) hints.push(say("Enter opens the notes"));
     if (hints.length) {
       const hint = document.createElement("p");
       hint.className = "hint";

@@ -19,7 +19,7 @@ window.say = (text, values = {}) => (window.bookWords?.[text] ?? text).replace(/
   // --- theme: as the system, light, dark ---
 
   const THEMES = ["", "light", "dark"];
-  const NAMES = { "": say("Theme: as the system"), light: say("Theme: light"), dark: say("Theme: dark") };
+  const NAMES = { "": say("Theme: system"), light: say("Theme: light"), dark: say("Theme: dark") };
   const button = document.querySelector("button.theme");
 
   function showTheme(theme) {
