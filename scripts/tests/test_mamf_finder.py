@@ -229,3 +229,14 @@ def test_search_finds_the_best_of_a_table(module: Any, seeds: int) -> None:
         shape, seconds = replay(module, table, grid, seed)
         assert math.prod(shape) / table[shape][0] >= 0.995 * best, (seed, shape)
         assert seconds <= whole / 20, (seed, seconds / whole)
+
+
+def test_last_level_caches_are_added_up(module: Any, tmp_path: Path) -> None:
+    """Two sockets with 32 MiB of L3 each are 64 MiB, however many threads share them."""
+    for thread in range(4):
+        folder = tmp_path / f"cpu{thread}/cache/index3"
+        folder.mkdir(parents=True)
+        (folder / "size").write_text("32768K\n")
+        (folder / "shared_cpu_list").write_text(f"{thread // 2}\n")
+    assert module.read_cpu_cache(tmp_path) == 64 * 1024**2
+    assert module.read_cpu_cache(tmp_path / "none") == 0

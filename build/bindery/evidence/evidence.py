@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bindery.core.model import Finding
 
 if TYPE_CHECKING:
+    from bindery.evidence.excerpts import Excerpt
     from bindery.evidence.provenance import TableProvenance
     from bindery.evidence.published_data import DataTable
     from bindery.evidence.records import Record
@@ -37,6 +38,8 @@ class Evidence:
     """The tools whose results are the same on every machine: they compute, and measure nothing."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Tool output, verbatim, by `<tool>/<text>`."""
+    excerpts: Mapping[str, Excerpt] = field(default_factory=dict)
+    """The files of the repository that chapters quote, by what the markers say."""
     findings: tuple[Finding, ...] = ()
     broken: frozenset[str] = frozenset()
     """Views that could not be evaluated."""

@@ -24,9 +24,12 @@ from xml.etree import ElementTree
 import cssselect2
 import pikepdf
 import weasyprint
+from weasyprint.html import UA
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
+from bindery.core.config import Style
+from bindery.render.author_style import find_accents, name_family
 from bindery.render.images import Prepared
 from bindery.render.pdf.engine_patches import patched_engine
 from bindery.render.pdf.tags import fix_structure
@@ -75,13 +78,18 @@ class _WellFormedPage(weasyprint.HTML):  # type: ignore[misc]
     takes ten times as long as the XML parser; what is written here needs no repair."""
 
     def __init__(
-        self, root: ElementTree.Element, base_url: str, url_fetcher: ClosedFetcher
+        self, root: ElementTree.Element, base_url: str, url_fetcher: ClosedFetcher, sheet: Any
     ) -> None:
+        """`sheet` is what elements look like that no other style sheet speaks of."""
+        self._sheet = sheet
         self.base_url = base_url
         self.url_fetcher = url_fetcher
         self.media_type = "print"
         self.wrapper_element = cssselect2.ElementWrapper.from_html_root(root, content_language=None)
         self.etree_element = self.wrapper_element.etree_element
+
+    def _ua_stylesheets(self, forms: bool = False) -> list[Any]:
+        return [self._sheet]
 
 
 # --- what the engine says ---
@@ -107,13 +115,16 @@ def keep_log() -> Iterator[list[logging.LogRecord]]:
 
 
 def write_file(document: Any) -> bytes:
-    """The document as a tagged PDF. The engine writes it plain and qpdf compresses it, in a third
-    of the time and to the same bytes for the same book."""
+    """The document as a tagged PDF; its pages are gone then. The engine writes it plain and qpdf
+    compresses it, in a third of the time and to the same bytes for the same book."""
     plain, packed = io.BytesIO(), io.BytesIO()
+
+    def finish(document: Any, pdf: Any) -> None:
+        fix_structure(document, pdf)
+        document.pages.clear()
+
     with patched_engine(_GENERIC_STACKS):
-        document.write_pdf(
-            plain, pdf_variant="pdf/ua-1", uncompressed_pdf=True, finisher=fix_structure
-        )
+        document.write_pdf(plain, pdf_variant="pdf/ua-1", uncompressed_pdf=True, finisher=finish)
     with pikepdf.open(plain) as file:
         file.save(
             packed,
@@ -130,20 +141,30 @@ def write_file(document: Any) -> bytes:
 class Typesetter:
     """Lays out trees of elements on one kind of paper, with the same fonts."""
 
-    def __init__(self, paper: Paper, fetcher: ClosedFetcher, style: str = "") -> None:
-        """`style` comes after the style sheet of bindery."""
+    def __init__(
+        self,
+        paper: Paper,
+        fetcher: ClosedFetcher,
+        page_mark: str = "(p. {page})",
+        css: str = "",
+        look: Style | None = None,
+    ) -> None:
+        """`page_mark` is behind a link to a page, and `css` comes after our style sheet."""
+        self._page_mark = page_mark
         self._paper = paper
-        self._style = style
+        self._css = css
+        self._look = look or Style()
         self._fetcher = fetcher
         self._fonts = FontConfiguration()
         self._base = f"{find_package_folder().as_uri()}/"
         self._faces = self._read_sheet(_write_font_faces())
+        self._defaults = self._read_sheet(_read_defaults(css))
         self._styles: dict[int, Any] = {}
 
     def lay_out(self, root: ElementTree.Element, *, first_page: int = 1, digits: int = 1) -> Any:
         """The pages of a tree. Numbers of pages beside links are zeros, as many as `digits`."""
         if digits not in self._styles:
-            style = _read_style(self._paper, digits) + self._style
+            style = _read_style(self._paper, digits, self._page_mark, self._look) + self._css
             self._styles[digits] = self._read_sheet(style)
         styles = [self._faces, self._styles[digits]]
         if first_page > 1:
@@ -151,9 +172,14 @@ class Typesetter:
             # The counter has been raised for a page before its first one is set.
             start = f"@page:first {{ counter-reset: page {first_page} }}"
             styles.append(self._read_sheet(f"{start} html {{ break-before: {side} }}"))
-        page = _WellFormedPage(root, self._base, self._fetcher)
+        page = _WellFormedPage(root, self._base, self._fetcher, self._defaults)
+        images: dict[str, Any] = {}
         with patched_engine(_GENERIC_STACKS):
-            return page.render(font_config=self._fonts, stylesheets=styles, pdf_tags=True)
+            document = page.render(
+                font_config=self._fonts, stylesheets=styles, cache=images, pdf_tags=True
+            )
+        _let_go(images.values())
+        return document
 
     def lay_out_numbered(self, root: ElementTree.Element, guess: int) -> Any:
         """The pages of a tree with room for the numbers of as many pages as there are; `guess`
@@ -170,6 +196,18 @@ class Typesetter:
         return weasyprint.CSS(
             string=text, base_url=self._base, url_fetcher=self._fetcher, font_config=self._fonts
         )
+
+
+_FOR_DRAWING = frozenset(("dictionaries", "font_config", "get_image_from_uri"))
+
+
+def _let_go(images: Iterable[Any]) -> None:
+    """Free what only the layout needed. A drawing keeps all of it to be drawn, and with it each
+    style and each box as it was before there were pages."""
+    for image in images:
+        context = getattr(image, "_context", None)
+        for name in vars(context).keys() - _FOR_DRAWING if context else ():
+            delattr(context, name)
 
 
 # --- styles ---
@@ -191,6 +229,9 @@ _STACKS = {
 }
 """For each stack of fonts the family of its letters, its own symbols, and what a machine may have
 for scripts that are not here."""
+
+_OWN = {"serif-stack": "text", "sans": "headings", "caps": "headings", "mono": "code"}
+"""The kind of font of the author that each stack begins with."""
 
 _GENERIC = {
     "source-serif-4": "serif",
@@ -236,16 +277,34 @@ def _write_font_faces() -> str:
     return "\n".join(faces)
 
 
-def _read_style(paper: Paper, digits: int) -> str:
+def _read_defaults(style: str) -> str:
+    """The style sheet of the engine for any page. It gives every element a marker and five parts
+    of a footnote, each with a style: a quarter of the memory of a long book. Here only what is in
+    a list has a marker, and footnotes are for the author's style sheet, if it makes some."""
+    sheet = re.sub(r"^::marker", "li::marker", UA, flags=re.MULTILINE)
+    return sheet if "note" in style else re.sub(r"(?m)^::(foot)?note-.*$", "", sheet)
+
+
+def _read_style(paper: Paper, digits: int, page_mark: str, look: Style) -> str:
     """The style sheet, with stacks of fonts, the paper and room for page numbers instead of
     their names."""
     style = (find_package_folder() / "styles" / "pdf.css").read_text(encoding="utf-8")
+    before, after = page_mark.replace(" ", "\N{NO-BREAK SPACE}").split("{page}")
+    style = style.replace("PAGE-MARK", f'"\N{NO-BREAK SPACE}{before}" PAGE "{after}"')
     style = re.sub(r"\bPAGE\b(?=[^{}]*;)", f'"{"0" * digits}"', style)
     style = style.replace("PAPER-WIDTH", f"{paper.width:g}mm")
-    style = style.replace("PAPER-HEIGHT", f"{paper.height:g}mm").replace("PAPER", paper.size)
+    style = style.replace("PAPER-HEIGHT", f"{paper.height:g}mm")
+    margins = " ".join(f"{side:g}mm" for side in paper.margins)
+    style = style.replace("PAPER-MARGINS", margins)
+    style = style.replace("PAPER-SIDES", f"{paper.margins[1]:g}mm")
+    style = style.replace("EDITION-TOP", f"{min(118.0, max(paper.height - 179, 10)):g}mm")
+    accent = find_accents(look.accent)[0] if look.accent else ""
+    style = style.replace("ACCENT", accent or "#1c5d8c").replace("LINK", accent or "#0a4f96")
     for name, (family, symbols, others) in _STACKS.items():
         letters = ", ".join(f"'{family} {letters}'" for letters in _LETTERS)
         first = "'bindery-sans caps', " if name == "caps" else ""
+        if look.fonts.get(_OWN[name]):
+            first = f"'{name_family(_OWN[name])}', "
         stack = rf"\1{first}{letters}, {symbols}, {_SYMBOLS}, {others};"
         style = re.sub(rf"(font(?:-family)?:[^;{{}}]*?)\b{name};", stack, style)
     return style

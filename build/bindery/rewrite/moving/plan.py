@@ -15,6 +15,7 @@ from bindery.book.markdown_files import (
     apply_edits,
     find_typed,
     make_document,
+    read_link_form,
     resolve_documents,
 )
 from bindery.core.config import Config
@@ -24,7 +25,6 @@ from bindery.core.model import (
     Failure,
     Finding,
     FolderAnchor,
-    Link,
     NestedUrl,
     NoAnchor,
     NoDestination,
@@ -42,18 +42,10 @@ from bindery.core.model import (
 from bindery.core.repository import Tree
 from bindery.core.transaction import Texts
 from bindery.evidence.quotations import Quotations, compute_checksum, find_quotations
-from bindery.markdown.link_typing import Form, Style, read_form, write_form
+from bindery.markdown.link_typing import Form, read_form, write_form
 from bindery.rewrite.moving.paths import MovedTree, Moves
 
 RULE = "refused-move"
-_STYLES: Mapping[str, Style] = {
-    "link": "bare",
-    "image": "bare",
-    "definition": "bare",
-    "html-link": "html",
-    "html-image": "html",
-    "html-source": "srcset",
-}
 _CHECKSUM = re.compile(r"[0-9a-f]{8}(?=\s*-->)")
 
 
@@ -109,14 +101,6 @@ def plan_move(
     return Plan(moves, texts, edits, moved_tree.emptied, tuple(notes), mentions)
 
 
-def _read_form(link: Link, chapter: Chapter) -> Form | None:
-    """How a link's destination is typed, if it is a path that can be rewritten."""
-    style, typed = _STYLES.get(link.kind), find_typed(link, chapter)
-    if style is None or typed is None:
-        return None
-    return read_form(typed, style, posixpath.dirname(chapter.path))
-
-
 # --- rewriting links ---
 
 
@@ -129,7 +113,7 @@ def _edit_links(
     here = posixpath.dirname(document.path)
     new_here = posixpath.dirname(moves.map(document.path))
     for link, resolution in before[document.path]:
-        form = _read_form(link, document.chapter)
+        form = read_link_form(link, document.chapter)
         if form is None:
             continue
         target, slash = _find_new_target(form, resolution, documents, moves)
@@ -167,7 +151,12 @@ def _find_new_target(
 
 
 def _rename_quoted(chapter: Chapter, moves: Moves, config: Config) -> Iterator[Edit]:
-    """Update the markers of regions and values that quote a renamed view."""
+    """Update the markers of regions and values that quote a renamed view or file."""
+    quotations = find_quotations(chapter)
+    for region in quotations.regions:
+        path = region.name.partition("#")[0]
+        if region.kind == "excerpt" and moves.map(path) != path:
+            yield _rename_in_marker(chapter, region.opening, path, moves.map(path))
     names = {
         PurePosixPath(old).stem: PurePosixPath(new).stem
         for old, new in moves.pairs
@@ -175,9 +164,8 @@ def _rename_quoted(chapter: Chapter, moves: Moves, config: Config) -> Iterator[E
     }
     if not any(old != new for old, new in names.items()):
         return
-    quotations = find_quotations(chapter)
     for region in quotations.regions:
-        if region.kind != "output" and region.name in names:
+        if region.kind in ("table", "plot") and region.name in names:
             yield _rename_in_marker(chapter, region.opening, region.name, names[region.name])
     for value in quotations.values:
         if value.view in names:
