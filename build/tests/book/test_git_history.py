@@ -87,12 +87,12 @@ def test_a_folder_without_history_is_refused(
 ) -> None:
     """Where there is no repository, it is said."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(ConfigError, match="in no repository of git"):
+    with pytest.raises(ConfigError, match="not in a git repository"):
         find_added_lines(tmp_path, "HEAD")
 
 
 def test_a_machine_without_git_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where git is missing, it is said."""
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ConfigError, match="git does not answer"):
+    with pytest.raises(ConfigError, match="git cannot be run"):
         find_added_lines(tmp_path, "HEAD")
