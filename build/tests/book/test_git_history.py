@@ -73,7 +73,7 @@ def test_a_file_is_given_as_it_was(repository: Path) -> None:
 
 @pytest.mark.parametrize("rev", ["nowhere", "", "-h", "--output=x", "HEAD:a.md", "a..b"])
 def test_what_is_no_revision_is_refused(repository: Path, rev: str) -> None:
-    """A revision that git does not know, or that it would take for an option, is wrong use."""
+    """A revision that git does not know, or that it would take for an option, is a usage error."""
     with pytest.raises(ConfigError, match="git knows no revision"):
         find_added_lines(repository, rev)
     with pytest.raises(ConfigError, match="git knows no revision"):

@@ -96,7 +96,7 @@ def test_other_chapters_keep_what_is_accepted(run_bindery: Runner, make_book: Bo
 def test_a_broken_file_is_told_with_its_line(
     run_bindery: Runner, book: Path, line: str, message: str
 ) -> None:
-    """A line that is not an accepted finding is wrong use, and is shown."""
+    """A line that is not an accepted finding is a usage error, and is shown."""
     first = '{"path": "b.md", "rule": "x", "text": "", "count": 1}'
     (book / "accepted.jsonl").write_text(f"{first}\n\n{line}\n", encoding="utf-8")
     for option in ("--baseline", "--write-baseline"):
@@ -177,7 +177,7 @@ def test_the_list_of_the_book_is_heeded(run_bindery: Runner, make_book: BookMake
 def test_a_list_that_is_not_there_is_named_where_it_stands(
     run_bindery: Runner, make_book: BookMaker
 ) -> None:
-    """A list that is missing is wrong use, shown in chapters.yaml with what to do."""
+    """A list that is missing is a usage error, shown in chapters.yaml with what to do."""
     book = make_book({"README.md": TWO_DEAD}, extra="baseline: lists/accepted.jsonl\n")
     for verb in ("check", "html"):
         ended = run_bindery(verb, folder=book)

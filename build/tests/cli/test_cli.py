@@ -64,7 +64,7 @@ def test_a_reader_that_stops_is_not_a_finding(child_environment: dict[str, str])
     ],
 )
 def test_wrong_use_gives_2(run_bindery: Runner, arguments: tuple[str, ...]) -> None:
-    """An option or a command that does not exist is wrong use, and says which."""
+    """An option or a command that does not exist is a usage error, and says which."""
     ended = run_bindery(*arguments, folder=BOOKS / "clean")
     assert ended.status == 2
     assert arguments[-1].lstrip("-") in ended.stderr.lower() or "Missing argument" in ended.stderr
@@ -208,7 +208,7 @@ def test_out_is_a_folder(copy_book, run_bindery: Runner, name: str) -> None:
 def test_an_output_that_the_book_does_not_list_is_not_built(
     make_book: BookMaker, run_bindery: Runner
 ) -> None:
-    """`outputs: formats:` says what a book has; asking for another is wrong use."""
+    """`outputs: formats:` says what a book has; asking for another is a usage error."""
     config = "title: T\nparts:\n  - chapters: [README.md]\noutputs:\n  formats: [epub]\n"
     book = make_book({"chapters.yaml": config, "README.md": "# T\n"})
 

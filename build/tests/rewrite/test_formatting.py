@@ -107,7 +107,7 @@ def test_ragged_rows_are_shown(make_book: BookMaker, run_bindery: Runner) -> Non
 
 
 def test_a_path_without_markdown_is_wrong_use(make_book: BookMaker, run_bindery: Runner) -> None:
-    """A path that names no Markdown file is wrong use."""
+    """A path that names no Markdown file is a usage error."""
     root = make_book({"README.md": "# A\n"})
     ended = run_bindery("format", "nowhere", folder=root)
     assert (ended.status, "there is no Markdown file at 'nowhere'" in ended.stderr) == (2, True)

@@ -401,7 +401,7 @@ def test_code_that_names_the_old_path_is_shown(book: Path, run_bindery: Runner) 
 def test_a_move_that_cannot_be_is_refused(
     book: Path, run_bindery: Runner, old: str, new: str, says: str
 ) -> None:
-    """What cannot be moved there is wrong use, and nothing changes."""
+    """What cannot be moved there is a usage error, and nothing changes."""
     before = read_tree(book)
     ended = run_bindery("mv", old, new, folder=book)
     assert ended.status == 2, ended.stdout
