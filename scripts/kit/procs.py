@@ -72,8 +72,7 @@ def find_tree(roots: Iterable[Process]) -> list[Process]:
     children: dict[int, list[int]] = {}
     for pid, stat in sorted(stats.items()):
         children.setdefault(stat.parent, []).append(pid)
-    found = {root: None for root in roots if root.pid in stats}
-    found = {root: None for root in found if stats[root.pid].started == root.started}
+    found = {r: None for r in roots if r.pid in stats and stats[r.pid].started == r.started}
     waiting = list(found)
     for process in waiting:  # grows on the way
         for pid in children.get(process.pid, ()):
@@ -85,8 +84,7 @@ def find_tree(roots: Iterable[Process]) -> list[Process]:
 
 
 def end_processes(processes: Collection[Process], grace: float = 10.0) -> list[Process]:
-    """Send SIGTERM, and SIGKILL to those that still run after `grace` seconds; those that even
-    that does not end, because they hang in the kernel. Raises PermissionError."""
+    """Send SIGTERM, then SIGKILL after `grace` seconds. Returns survivors. Raises PermissionError."""
     left = list(processes)
     for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
         for process in filter(is_running, left):
@@ -130,16 +128,16 @@ class PatientThread:
 def start_wrapped(
     command: Sequence[str], **options: Any
 ) -> tuple[subprocess.Popen[bytes], list[str]]:
-    """Start a command in a session of its own, and pass signals on to it, except ignored ones: the
-    process, and a list that collects the names of signals that asked it to end. Raises UsageError
-    where the command cannot be started."""
-    try:
-        process = subprocess.Popen(command, start_new_session=True, **options)
-    except OSError as error:
-        raise UsageError(f"{command[0]}: {error.strerror}") from error
+    """Start a command in a new session and pass signals on to it, except ignored ones. Returns the
+    process and a list of the names of signals that asked it to end. Raises UsageError."""
+    process: subprocess.Popen[bytes] | None = None
     ends: list[str] = []
+    early: list[int] = []  # signals that came before there was a process
 
     def pass_on(number: int, _frame: Any) -> None:
+        if process is None:
+            early.append(number)
+            return
         is_end = number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         ends.extend([signal.Signals(number).name] if is_end else [])
         with contextlib.suppress(ProcessLookupError):
@@ -149,4 +147,10 @@ def start_wrapped(
         number = getattr(signal, name)
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, pass_on)
+    try:
+        process = subprocess.Popen(command, start_new_session=True, **options)
+    except OSError as error:
+        raise UsageError(f"{command[0]}: {error.strerror}") from error
+    for number in early:
+        pass_on(number, None)
     return process, ends
