@@ -84,7 +84,7 @@ def find_tree(roots: Iterable[Process]) -> list[Process]:
 
 
 def end_processes(processes: Collection[Process], grace: float = 10.0) -> list[Process]:
-    """Send SIGTERM, then SIGKILL after `grace` seconds. Returns survivors. Raises PermissionError."""
+    """SIGTERM, then SIGKILL after `grace` seconds; returns survivors. Raises PermissionError."""
     left = list(processes)
     for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
         for process in filter(is_running, left):
