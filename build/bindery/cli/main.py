@@ -22,6 +22,7 @@ from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
 
 VERBS = {
     "init": ("init", "init"),
+    "new": ("new", "new"),
     "check": ("check", "check"),
     "serve": ("serve", "serve"),
     "html": ("outputs", "html"),

@@ -32,7 +32,7 @@ def fill(
     from bindery.core.report import count_noun
 
     inspection = inspect_book(root)
-    if not only_check and _fill_book(inspection):
+    if not only_check and fill_book(inspection):
         inspection = inspect_book(root)
     chosen = [f for f in inspection.findings if f.rule in _EVIDENCE_RULES]
     entries = inspection.quotations.values()
@@ -52,7 +52,7 @@ def fill(
     raise SystemExit(FINDINGS if faults else CLEAN)
 
 
-def _fill_book(inspection: Inspection) -> bool:
+def fill_book(inspection: Inspection) -> bool:
     """Write what is not as it should be, and say so. Gives whether anything was written."""
     from bindery.core.report import count_noun
     from bindery.core.whole_files import write_whole
