@@ -9,7 +9,7 @@ from functools import partial
 
 from bindery.core.config import ChapterEntry, Config
 from bindery.core.model import Book, Chapter, Finding, Part, Span
-from bindery.core.repository import Tree, join_lines
+from bindery.core.repository import MARKDOWN, Tree, join_lines
 from bindery.core.suggestions import find_nearest
 from bindery.markdown.chapter_reader import parse_chapter
 
@@ -85,7 +85,7 @@ def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
     if other:
         return f"did you mean '{other}'? the case of letters counts"
     listed = {entry.path for entry in config.chapters}
-    there = [p for p in tree.walk_files(config.folder) if p.endswith(".md") and p not in listed]
+    there = [p for p in tree.walk_files(config.folder) if p.endswith(MARKDOWN) and p not in listed]
     nearest = find_nearest(path, there)
     return f"did you mean '{nearest}'?" if nearest else "correct the path, or take the line out"
 

@@ -19,7 +19,7 @@ def init(folder: Path) -> None:
     is no Markdown, also two chapters, a table and a tool. Nothing that is there is changed.
     """
     from bindery.book.importing import import_contents
-    from bindery.core.repository import Tree
+    from bindery.core.repository import MARKDOWN, Tree
     from bindery.core.whole_files import write_whole
 
     if (folder / "chapters.yaml").exists():
@@ -27,14 +27,14 @@ def init(folder: Path) -> None:
         raise refuse(str(folder / "chapters.yaml"), message, "go on with `bindery check`")
     folder.mkdir(parents=True, exist_ok=True)
     written: list[str] = []
-    is_new = not any(path.endswith(".md") for path in Tree(folder).walk_files(""))
+    is_new = not any(path.endswith(MARKDOWN) for path in Tree(folder).walk_files(""))
     if is_new:
         written = ["README.md", "beginnings.md"]
         for name in written:
             write_whole(folder / name, read_starter(name).encode())
-    listed, said = import_contents(folder)
+    imported = import_contents(folder)
     ours = {".gitignore": "/dist/\n", ".github/workflows/book.yml": read_starter("book.yml")}
-    for name, text in {"chapters.yaml": listed, **ours}.items():
+    for name, text in {"chapters.yaml": imported.write_yaml(), **ours}.items():
         if not (folder / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_whole(folder / name, text.encode())
@@ -42,5 +42,6 @@ def init(folder: Path) -> None:
     if is_new:
         written += begin(folder, "view", "example", "beginnings.md")
         written += begin(folder, "tool", "sort_time")
-    print(*(f"wrote {folder / name}" for name in dict.fromkeys(written)), said, sep="\n")
+    print(*(f"wrote {folder / name}" for name in dict.fromkeys(written)), sep="\n")
+    print(imported.summarise())
     print("next: bindery check, bindery serve --open, bindery html, bindery pdf, bindery epub")

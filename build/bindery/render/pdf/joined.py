@@ -114,11 +114,12 @@ class JoinedDialect:
         inspection: Inspection,
         progress: Callable[[str], None],
         web_titles: Mapping[str, str] = NO_TITLES,
+        only: Chapter | None = None,
     ) -> Mapping[str, str]:
-        """The text of each chapter as XHTML, by its path."""
+        """The text of each chapter, or of one, as XHTML, by its path."""
         additions = write_additions(inspection, self, folds=False)
         bodies = {}
-        for chapter in inspection.book.chapters:
+        for chapter in (only,) if only else inspection.book.chapters:
             progress(chapter.title)
             added = additions.get(chapter.path, NOTHING_ADDED)
             resolved = inspection.resolved
