@@ -60,7 +60,7 @@ class Texts:
         if self._glossary:
             page = quote_path(relate(self._dialect.pages[self._glossary], here))
             terms = {page: self._dress(self._glossary).terms, **terms}
-        has_terms = text.mark_terms(terms)
+        has_terms = text.mark_terms(terms, self._inspection.config.wording("Terms by letter"))
         text.delay_images()
         body = text.write()
         return ChapterText(
