@@ -182,6 +182,14 @@ def check(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def build(session: nox.Session) -> None:
+    """Build site and ebooks into dist/; arguments go to `bindery build`."""
+    ensure_native_libraries(session)
+    session.install("-e", ".")
+    session.run("bindery", "build", *session.posargs)
+
+
+@nox.session(default=False)
 def html(session: nox.Session) -> None:
     """Build the site into dist/; arguments go to `bindery html`."""
     session.install("-e", ".")
@@ -211,10 +219,7 @@ def links(session: nox.Session) -> None:
     session.install("-e", ".")
     if "--external" not in session.posargs:
         ensure_native_libraries(session)
-        # In this order: the EPUB has the pages of the PDF, and the site offers both.
-        has_ebooks = "--with-ebooks" in session.posargs
-        for output in ("html",) if has_ebooks else ("pdf", "epub", "html"):
-            session.run("bindery", output)
+        session.run("bindery", "html" if "--with-ebooks" in session.posargs else "build")
     arguments = [argument for argument in session.posargs if argument != "--with-ebooks"]
     session.run("bindery", "links", *arguments)
 
@@ -317,9 +322,7 @@ def make_release(session: nox.Session, out: Path) -> Path:
     """Build all outputs into a folder, and the files of a release with their sums in `release/`."""
     target = out / "release"
     shutil.rmtree(target, ignore_errors=True)
-    # In this order: the EPUB has the pages of the PDF, and the site offers both.
-    for output in ("pdf", "epub", "html"):
-        session.run("bindery", output, "--quiet", "--out", str(out))
+    session.run("bindery", "build", "--quiet", "--out", str(out))
     session.run("bindery", "bundle", "--out", str(target))
     (epub,) = out.glob("*.epub")
     shutil.copy(epub, target)

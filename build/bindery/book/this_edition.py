@@ -27,8 +27,11 @@ class Edition:
 
     @property
     def name(self) -> str:
-        """The edition in one word, to tell whether two outputs are of the same."""
-        return "-".join(filter(None, (self.version, self.day, self.commit)))
+        """The edition in one word, to tell whether two outputs are of the same. Outside git only
+        those are that one command has built."""
+        return "-".join(
+            filter(None, (self.version, self.day, self.commit or f"{self.date:%H%M%S}"))
+        )
 
     @property
     def day(self) -> str:

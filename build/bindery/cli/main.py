@@ -25,6 +25,7 @@ VERBS = {
     "new": ("new", "new"),
     "check": ("check", "check"),
     "serve": ("serve", "serve"),
+    "build": ("outputs", "build"),
     "html": ("outputs", "html"),
     "pdf": ("outputs", "pdf"),
     "epub": ("outputs", "epub"),
@@ -102,7 +103,7 @@ def _explain_trouble(error: OSError) -> BookError:
     path = error.filename2 or error.filename
     name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
     hint = "free space there, allow it to your user, or correct the path"
-    if sys.argv[1:2] and sys.argv[1] in ("html", "pdf", "epub"):
+    if sys.argv[1:2] and sys.argv[1] in ("build", "html", "pdf", "epub"):
         hint += "; --out names another folder, TMPDIR another one for what comes and goes"
     message = f"cannot be read or written: {(error.strerror or str(error)).lower()}"
     return BookError(Finding(Span.whole(name), "disk", message, hint))

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.error import StringMark
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 import bindery
 from bindery.book.foreign_contents import name_part
@@ -172,9 +173,10 @@ def _insert_line(text: str, line: int, written: str) -> str:
     return newline.join([*lines, ""])
 
 
-def _find_end(node: Node) -> object:
+def _find_end(node: Node) -> StringMark:
     """Where the last value within a node ends; the node itself ends behind comments."""
-    while not isinstance(node, ScalarNode) and node.value and not node.flow_style:
+    while isinstance(node, MappingNode | SequenceNode) and node.value and not node.flow_style:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last
-    return node.end_mark
+    end: StringMark = node.end_mark
+    return end

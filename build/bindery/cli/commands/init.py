@@ -44,4 +44,4 @@ def init(folder: Path) -> None:
         written += begin(folder, "tool", "sort_time")
     print(*(f"wrote {folder / name}" for name in dict.fromkeys(written)), sep="\n")
     print(imported.summarise())
-    print("next: bindery check, bindery serve --open, bindery html, bindery pdf, bindery epub")
+    print("next: bindery check, bindery serve --open, bindery build")
