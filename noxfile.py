@@ -145,6 +145,8 @@ def lint(session: nox.Session) -> None:
     session.run(
         "check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"
     )
+    forms = sorted(str(path) for path in Path(".github/ISSUE_TEMPLATE").glob("*.yml"))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-issue-forms", *forms)
     schemas = sorted(str(path) for path in Path("scripts/schemas").glob("*.json"))
     session.run("check-jsonschema", "--check-metaschema", *schemas)
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml")
@@ -242,6 +244,13 @@ def run(session: nox.Session) -> None:
         session.install(TORCH)
     session.install("-e", ".")
     session.run("bindery", "run", *session.posargs)
+
+
+@nox.session(default=False)
+def submit(session: nox.Session) -> None:
+    """Prepare the pull request of new records; arguments go to `bindery submit`."""
+    session.install("-e", ".")
+    session.run("bindery", "submit", *session.posargs)
 
 
 @nox.session(default=False, venv_backend="virtualenv")

@@ -35,6 +35,7 @@ VERBS = {
     "refs": ("refs", "refs"),
     "format": ("format", "format_sources"),
     "run": ("run", "run"),
+    "submit": ("submit", "submit"),
     "bundle": ("bundle", "bundle"),
     "verify": ("verify", "verify"),
     "records": ("records", "records"),
