@@ -27,7 +27,8 @@ def fill(
     root: Path,
     only_check: bool,
 ) -> None:
-    """Write tables, values, plots and excerpts into the chapters, or compare them."""
+    """Write tables, values, plots and excerpts into the chapters, and what the book holds into
+    SKILL.md; or compare them."""
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
 
@@ -76,11 +77,28 @@ def fill_book(inspection: Inspection) -> bool:
             what = ", ".join(count_noun(number, kind) for kind, number in changed.items())
             print(f"{chapter.path}: filled {what}")
             written = True
-    return written
+    return fill_skill(inspection) or written
+
+
+def fill_skill(inspection: Inspection) -> bool:
+    """Write what the book holds into SKILL.md, if there is one. Gives whether it was written."""
+    from bindery.check.rules import stale_skill
+    from bindery.core.repository import join_lines
+    from bindery.core.whole_files import write_whole
+
+    tree, config, name = inspection.tree, inspection.config, stale_skill.FILE
+    if tree.find_kind(name) != "file":
+        return False
+    text = join_lines(tree.read_bytes(name).decode("utf-8", "replace"))
+    filled = stale_skill.write_skill(text, inspection.book, config, tree)
+    if filled != text:
+        write_whole(tree.root / name, filled.encode())
+        print(f"{name}: filled")
+    return filled != text
 
 
 _EVIDENCE_RULES = frozenset(
     """bad-data bad-record edited-record bad-view unclosed-region unknown-view unknown-record
     unknown-excerpt edited-output stale-output old-method old-record unsourced-number
-    unused-record""".split()
+    unused-record stale-skill""".split()
 )

@@ -34,6 +34,7 @@ def init(folder: Path) -> None:
             write_whole(folder / name, read_starter(name).encode())
     imported = import_contents(folder)
     ours = {".gitignore": "/dist/\n", ".github/workflows/book.yml": read_starter("book.yml")}
+    ours |= {"SKILL.md": read_starter("SKILL.md")} if is_new else {}
     for name, text in {"chapters.yaml": imported.write_yaml(), **ours}.items():
         if not (folder / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

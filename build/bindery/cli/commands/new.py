@@ -40,7 +40,8 @@ def begin(root: Path, kind: str, name: str, chapter: str = "") -> Iterable[str]:
     """Write the files of a new part. Returns the paths of what is new or changed."""
     from bindery.check.inspect import read_book
     from bindery.check.rules import RULES
-    from bindery.cli.commands.fill import fill_book
+    from bindery.check.rules.stale_skill import FILE
+    from bindery.cli.commands.fill import fill_book, fill_skill
     from bindery.core.build_date import read_today
     from bindery.core.config import load_config
     from bindery.core.model import refuse
@@ -62,6 +63,8 @@ def begin(root: Path, kind: str, name: str, chapter: str = "") -> Iterable[str]:
         write_whole(root / path, text.encode())
     if chapter:
         fill_book(read_book(root, only=(chapter,)))
+    if kind != "view" and tree.find_kind(FILE) == "file":
+        fill_skill(read_book(root))
     return made
 
 
