@@ -308,8 +308,9 @@ def release(session: nox.Session) -> None:
     """Build a release in dist/release twice with the locked packages, and compare the bytes.
 
     A release has the PDF (A4 and letter), the EPUB, the site as a zip file, the tools and SHA-256
-    sums. Uncommitted changes are refused, and so is a METHOD that has changed since the last tag
-    unless the change log names its tool.
+    sums. Uncommitted changes are refused, a METHOD that has changed since the last tag unless the
+    change log names its tool, and findings of `check`, such as a stale record that a table quotes
+    without saying so.
     """
     if run_git(session, "status", "--porcelain"):
         stop("there are uncommitted changes", "git stash --include-untracked")
