@@ -65,7 +65,7 @@ def test_a_new_record_is_ready_for_a_pull_request(clone: Path, run_bindery: Runn
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"method": 7}, f"{PATH}:1:1: error[old-method]: method 7, and timer is at 1"),
+        ({"method": 7}, f"{PATH}:1:1: error[old-method]: method 7, but timer is now at 1"),
         ({"caveats": ["</td>"]}, "'caveats.0': '</' is HTML, which no record may carry"),
         ({"seconds": 2.5, "seal": {}}, "error[edited-record]"),
     ],

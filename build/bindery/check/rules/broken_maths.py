@@ -1,4 +1,4 @@
-"""broken-maths: a formula between dollars that cannot be set, in books that ask for formulas."""
+"""broken-maths: a formula cannot be typeset. Checked only if chapters.yaml turns formulas on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markdown_it.token import Token
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity
 
-RULE = Rule("broken-maths", Severity.ERROR, "a formula cannot be set")
+RULE = Rule("broken-maths", Severity.ERROR, "a formula cannot be typeset")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -21,16 +21,16 @@ def check(scope: Scope) -> Iterator[Finding]:
     for chapter in scope.book.chapters:
         for token in _list_formulas(chapter.tokens):
             if missing:
-                message = f"setting formulas needs {' and '.join(missing)}, not installed here"
+                message = f"formulas need {' and '.join(missing)} (not installed)"
                 hint = "run `pip install 'bindery[maths]'`"
                 yield RULE.find(token.meta["span"], message, hint)
                 return
             fault = find_fault(token.content, is_block=token.type != "math_inline")
             if fault:
-                message = f"this formula cannot be set: {fault}"
+                message = f"this formula cannot be typeset: {fault}"
                 hint = "fix the LaTeX"
                 if token.markup.startswith("$"):
-                    hint += "; a dollar that is not a formula is written \\$"
+                    hint += "; if this is not a formula, write the dollar sign as \\$"
                 yield RULE.find(token.meta["span"], message, hint)
 
 

@@ -13,7 +13,7 @@ from bindery.core.model import refuse
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(path_type=Path), metavar="[DIR]")
 def init(folder: Path) -> None:
-    """Begin a book, or make one of the Markdown files that are there.
+    """Start a new book, or turn existing Markdown into one.
 
     Writes chapters.yaml and a workflow with which GitHub checks and publishes the book. Where there
     is no Markdown, also two chapters, a table and a tool. Nothing that is there is changed.

@@ -23,7 +23,7 @@ from bindery.cli.console import root_option
 )
 @root_option
 def new(kind: str, name: str, chapter: str, root: Path) -> None:
-    """Begin a chapter, a tool or a view, and list it in chapters.yaml.
+    """Start a chapter, a tool or a view, and list it in chapters.yaml.
 
     A tool comes with a test, and with the kit that it imports. A view comes with two rows of data.
     """

@@ -45,7 +45,7 @@ ORDER = ("pdf", "epub", "html")
 @lenient_option
 @quiet_option
 def build(root: Path, out: Path | None, lenient: bool, quiet: bool) -> None:
-    """Build all outputs that chapters.yaml lists: PDF, EPUB and the site that offers them."""
+    """Build all outputs: PDF, EPUB, and the site that offers them."""
     _build((), root, out, lenient, quiet)
 
 

@@ -24,8 +24,8 @@ _REQUEST = "dist/pull-request.md"
 )
 @root_option
 def submit(names: tuple[str, ...], by: str, root: Path) -> None:
-    """Check records of your machine, take out names, mark them as contributed, and write the text
-    of a pull request. Nothing is sent."""
+    """Prepare new records for a pull request: check them, remove names, mark them as contributed,
+    and write its text. Nothing is sent."""
     import re
 
     from bindery.check.inspect import inspect_book
