@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -26,8 +27,6 @@ _REQUEST = "dist/pull-request.md"
 def submit(names: tuple[str, ...], by: str, root: Path) -> None:
     """Prepare new records for a pull request: check them, remove names, mark them as contributed,
     and write its text. Nothing is sent."""
-    import re
-
     from bindery.check.inspect import inspect_book
     from bindery.core.build_date import read_today
     from bindery.core.model import BookError, Finding, Severity, Span, refuse
