@@ -145,6 +145,8 @@ def lint(session: nox.Session) -> None:
     session.run(
         "check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"
     )
+    forms = sorted(str(path) for path in Path(".github/ISSUE_TEMPLATE").glob("*.yml"))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-issue-forms", *forms)
     schemas = sorted(str(path) for path in Path("scripts/schemas").glob("*.json"))
     session.run("check-jsonschema", "--check-metaschema", *schemas)
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml")
@@ -182,6 +184,14 @@ def check(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def build(session: nox.Session) -> None:
+    """Build site and ebooks into dist/; arguments go to `bindery build`."""
+    ensure_native_libraries(session)
+    session.install("-e", ".")
+    session.run("bindery", "build", *session.posargs)
+
+
+@nox.session(default=False)
 def html(session: nox.Session) -> None:
     """Build the site into dist/; arguments go to `bindery html`."""
     session.install("-e", ".")
@@ -211,10 +221,7 @@ def links(session: nox.Session) -> None:
     session.install("-e", ".")
     if "--external" not in session.posargs:
         ensure_native_libraries(session)
-        # In this order: the EPUB has the pages of the PDF, and the site offers both.
-        has_ebooks = "--with-ebooks" in session.posargs
-        for output in ("html",) if has_ebooks else ("pdf", "epub", "html"):
-            session.run("bindery", output)
+        session.run("bindery", "html" if "--with-ebooks" in session.posargs else "build")
     arguments = [argument for argument in session.posargs if argument != "--with-ebooks"]
     session.run("bindery", "links", *arguments)
 
@@ -237,6 +244,13 @@ def run(session: nox.Session) -> None:
         session.install(TORCH)
     session.install("-e", ".")
     session.run("bindery", "run", *session.posargs)
+
+
+@nox.session(default=False)
+def submit(session: nox.Session) -> None:
+    """Prepare the pull request of new records; arguments go to `bindery submit`."""
+    session.install("-e", ".")
+    session.run("bindery", "submit", *session.posargs)
 
 
 @nox.session(default=False, venv_backend="virtualenv")
@@ -294,8 +308,9 @@ def release(session: nox.Session) -> None:
     """Build a release in dist/release twice with the locked packages, and compare the bytes.
 
     A release has the PDF (A4 and letter), the EPUB, the site as a zip file, the tools and SHA-256
-    sums. Uncommitted changes are refused, and so is a METHOD that has changed since the last tag
-    unless the change log names its tool.
+    sums. Uncommitted changes are refused, a METHOD that has changed since the last tag unless the
+    change log names its tool, and findings of `check`, such as a stale record that a table quotes
+    without saying so.
     """
     if run_git(session, "status", "--porcelain"):
         stop("there are uncommitted changes", "git stash --include-untracked")
@@ -317,9 +332,7 @@ def make_release(session: nox.Session, out: Path) -> Path:
     """Build all outputs into a folder, and the files of a release with their sums in `release/`."""
     target = out / "release"
     shutil.rmtree(target, ignore_errors=True)
-    # In this order: the EPUB has the pages of the PDF, and the site offers both.
-    for output in ("pdf", "epub", "html"):
-        session.run("bindery", output, "--quiet", "--out", str(out))
+    session.run("bindery", "build", "--quiet", "--out", str(out))
     session.run("bindery", "bundle", "--out", str(target))
     (epub,) = out.glob("*.epub")
     shutil.copy(epub, target)

@@ -8,8 +8,8 @@ from bindery.evidence.seals import seal_record
 
 EPOCH = "1796083200"
 """The day of its edition, 2026-12-01, as SOURCE_DATE_EPOCH."""
-MODEL = "A <b>processor</b> [x](y) *z*"
-"""A name that Markdown and HTML would read as something else."""
+MODEL = "A <processor & co. [x][y] *z*"
+"""A name that Markdown and HTML would read as something else, were it not escaped."""
 
 LISTING = """\
 title: A book

@@ -27,8 +27,11 @@ class Edition:
 
     @property
     def name(self) -> str:
-        """The edition in one word, to compare outputs."""
-        return "-".join(filter(None, (self.version, self.day, self.commit)))
+        """The edition in one word, to compare outputs. Outside git only outputs of one command are
+        the same edition."""
+        return "-".join(
+            filter(None, (self.version, self.day, self.commit or f"{self.date:%H%M%S}"))
+        )
 
     @property
     def day(self) -> str:

@@ -22,8 +22,10 @@ from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
 
 VERBS = {
     "init": ("init", "init"),
+    "new": ("new", "new"),
     "check": ("check", "check"),
     "serve": ("serve", "serve"),
+    "build": ("outputs", "build"),
     "html": ("outputs", "html"),
     "pdf": ("outputs", "pdf"),
     "epub": ("outputs", "epub"),
@@ -33,6 +35,7 @@ VERBS = {
     "refs": ("refs", "refs"),
     "format": ("format", "format_sources"),
     "run": ("run", "run"),
+    "submit": ("submit", "submit"),
     "bundle": ("bundle", "bundle"),
     "verify": ("verify", "verify"),
     "records": ("records", "records"),
@@ -101,7 +104,7 @@ def _explain_trouble(error: OSError) -> BookError:
     path = error.filename2 or error.filename
     name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
     hint = "free disk space, fix permissions, or correct the path"
-    if sys.argv[1:2] and sys.argv[1] in ("html", "pdf", "epub"):
+    if sys.argv[1:2] and sys.argv[1] in ("build", "html", "pdf", "epub"):
         hint += "; use --out for another output folder, TMPDIR for another temporary folder"
     message = f"cannot be read or written: {(error.strerror or str(error)).lower()}"
     return BookError(Finding(Span.whole(name), "disk", message, hint))

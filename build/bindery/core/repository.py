@@ -111,6 +111,10 @@ class Tree:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return ()  # it is of something else
 
+    def measure(self, path: str) -> int:
+        """The size of a file in bytes."""
+        return (self.root / path).stat().st_size
+
     def read_bytes(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
 

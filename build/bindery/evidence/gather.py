@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RECORDS_TABLE = "records"
 _RECORD_COLUMNS = (
     "record tool version method profile started date seconds ended complete newest stale nodes "
-    "ranks machine hardware cpu accelerator accelerator_count torch"
+    "ranks machine hardware cpu accelerator accelerator_count torch contributor"
 ).split()
 _RECORD_NAME = re.compile(r"[a-z0-9_]+/[^/\s]+_\d{8}[\w.-]*")
 _QUERIED_WORD = re.compile(r"\w+")
@@ -197,6 +197,7 @@ def _describe_record(
         accelerators[0].model if accelerators else None,
         len(accelerators),
         None if torch is None else str(torch),
+        record.contributor,
     ]
 
 

@@ -237,6 +237,7 @@ def format_record(entry: ListedRecord, record: Record | None) -> str:
         ("system", _join({"os": record.machine.os, "kernel": record.machine.kernel})),
         ("software", _join(record.software)),
         ("log", record.log),
+        ("contributor", record.contributor),
         *(("caveat", caveat) for caveat in record.caveats),
         ("views", ", ".join(entry.views)),
         ("chapters", ", ".join(entry.chapters)),

@@ -33,6 +33,7 @@ from bindery.core.model import Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.units import BASE_UNITS, read_unit
 from bindery.evidence import seals
+from bindery.evidence.record_limits import LARGEST_BYTES, find_excess
 
 FOLDER = RECORDS_FOLDER
 SCHEMAS = "scripts/schemas"
@@ -57,6 +58,9 @@ WHOLE_ENDINGS = ("done", "failed")
 """`ended` of a run that nothing stopped."""
 CUSTOM = "custom"
 """The profile of a run with extra arguments, which measures something else."""
+
+CONTRIBUTOR = r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}$"
+"""A login of GitHub."""
 
 _LARGEST = 2**63 - 1
 
@@ -400,6 +404,8 @@ class Record(_Model):
     """What could not be measured, and what to know before using the results."""
     log: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+\.log$")] | None = None
     """Name of the log next to the record."""
+    contributor: Annotated[str, Field(pattern=CONTRIBUTOR)] | None = None
+    """GitHub login of who sent the record; null for the authors' own."""
     seal: Annotated[dict[str, Digest | TableSeal] | None, Field(json_schema_extra=_forget_null)]
     """Digests of the other fields: the first 16 hex digits of the SHA-256 of their canonical JSON;
     for the results, per row and per column. Never null in a file."""
@@ -464,6 +470,8 @@ def parse_record(path: str, text: str, latest: datetime | None = None) -> Record
         span = Span(path, _find_line(text, ("schema",)))
         message = f"'schema' is {json.dumps(number)}, but this version of bindery reads {SCHEMA}"
         return Finding(span, "bad-record", message, "use the version of bindery that wrote it")
+    if excess := find_excess(data):
+        return _report(path, text, *excess)
     try:
         record = Record.model_validate(data)
     except ValidationError as error:
@@ -558,6 +566,9 @@ def load_records(
         if not path.endswith(".json") or path.endswith(f"/{OPTIONS_FILE}"):
             continue
         name = path.removeprefix(f"{FOLDER}/").removesuffix(".json")
+        if large := _find_large(tree, path):
+            yield large
+            continue
         try:
             text = tree.read_bytes(path).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -569,6 +580,16 @@ def load_records(
             yield Finding(Span.whole(path), "bad-record", message, f"move it to '{record.tool}/'")
         else:
             yield record if isinstance(record, Finding) else (name, record)
+
+
+def _find_large(tree: Tree, path: str) -> Finding | None:
+    """A record, or the log beside it, that is too large for a book."""
+    for name in (path, path.removesuffix(".json") + ".log"):
+        if tree.find_kind(name) == "file" and (size := tree.measure(name)) > LARGEST_BYTES:
+            message = f"it has {size / 1e6:.1f} MB, and {LARGEST_BYTES >> 20} MiB are allowed"
+            hint = "keep of the log what matters" if name != path else "record fewer rows"
+            return Finding(Span.whole(name), "bad-record", message, hint)
+    return None
 
 
 # --- several nodes, one machine ---

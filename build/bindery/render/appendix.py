@@ -202,6 +202,8 @@ class _AppendixWriter:
         return f", {count(record.nodes, 'node')}, {count(record.ranks, 'rank')}"
 
     def _tell_doubts(self, name: str, record: Record) -> Iterator[str]:
+        if record.contributor:
+            yield self.words("contributed by {name}", name=record.contributor)
         if record.ended == "failed":
             yield f"**{self.words('failed')}** ({record.exit_status})"
         if not record.complete:

@@ -281,6 +281,8 @@ class _NoteWriter:
         if is_computed:
             said = words("computed with {tool}", tool=tool)
         said += f", {record.started.date()}"
+        if record.contributor:
+            said += f", {words('contributed by {name}', name=record.contributor)}"
         if not record.complete:
             said += f", {words('partial')}"
         if record.ended == "failed":
@@ -364,6 +366,8 @@ class _NoteWriter:
             *([] if is_computed else [f"{escape_text(record.machine.hardware)}{size}"]),
             str(record.started.date()),
         ]
+        if record.contributor:
+            said.append(words("contributed by {name}", name=record.contributor))
         if not record.complete:
             said.append(words("partial: {ended}", ended=record.ended))
         if failure := tell_failure(record, words):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import io
+import tokenize
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -60,3 +63,16 @@ def read_version(source: str) -> str:
             return version
         case _:
             return ""
+
+
+def read_docstring(source: str) -> str:
+    """The docstring of a module; empty if it has none, or the source is not Python."""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.STRING:
+                return inspect.cleandoc(str(ast.literal_eval(token.string)))
+            if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE):
+                break
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        pass
+    return ""

@@ -208,7 +208,8 @@ def test_out_is_a_folder(copy_book, run_bindery: Runner, name: str) -> None:
 def test_an_output_that_the_book_does_not_list_is_not_built(
     make_book: BookMaker, run_bindery: Runner
 ) -> None:
-    """`outputs: formats:` says what a book has; asking for another is a usage error."""
+    """`outputs: formats:` says what a book has; asking for another is a usage error. `build`
+    builds these."""
     config = "title: T\nparts:\n  - chapters: [README.md]\noutputs:\n  formats: [epub]\n"
     book = make_book({"chapters.yaml": config, "README.md": "# T\n"})
 
@@ -217,6 +218,9 @@ def test_an_output_that_the_book_does_not_list_is_not_built(
     assert ended.status == 2
     assert "this book has no output 'html'" in ended.stderr
     assert not (book / "dist").exists()
+    assert run_bindery("build", folder=book).status == 0
+    assert (book / "dist/book.epub").exists()
+    assert not (book / "dist/site").exists()
 
 
 _WITH_SMALL_FILES = """

@@ -97,3 +97,52 @@ def test_links_of_the_week_are_one_issue_and_one_pull_request(
     assert run(f"git -C {remote} show web-answers:book/links.jsonl").startswith('{"url"')
     if outcome == "failure":
         assert (book / "body.md").read_text().startswith("```text\nREADME.md:1:1: error[web-dead]")
+
+
+UV = """\
+#!/bin/sh
+case "$4 $6" in
+  *broken*) exit 1;;
+  run*) mkdir -p "scripts/records/$6"; echo "$@" > "scripts/records/$6/x.json"; echo x > out.txt;;
+  fill*) echo filled >> book/README.md;;
+esac
+"""
+
+
+@pytest.mark.needs("git")
+def test_records_of_a_runner_are_a_pull_request(tmp_path: Path) -> None:
+    """A tool that fails does not cost the records of the others, and only book and records get
+    from the runner into the branch."""
+    jobs = YAML(typ="safe").load(ROOT / ".github/workflows/records.yml")["jobs"]
+    book, remote = tmp_path / "book", tmp_path / "remote.git"
+    (book / "book").mkdir(parents=True)
+    (book / "book/README.md").write_text("# T\n")
+    for name, text in (("uv", UV), ("gh", GH)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    inputs = {"TOOLS": "disk_speed broken", "PROFILE": "full", "OPTIONS": "--on slurm"}
+    environ = {**os.environ, **inputs, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environ |= {"BRANCH": "records-1", "REMOTE": str(remote)}
+
+    def run(command: str, folder: Path = book) -> str:
+        words = ["bash", "-euo", "pipefail", "-c", command]
+        done = subprocess.run(words, cwd=folder, env=environ, check=True, stdout=-1, text=True)
+        return done.stdout
+
+    identity = "-c user.name=a -c user.email=a@example.org"
+    run(f"git init -q --bare {remote}; git init -q; git add .; git {identity} commit -qm book")
+    run(f"git clone -q {book} {tmp_path}/clone")
+    run(jobs["measure"]["steps"][-2]["run"])
+    run("echo x > evil.yml; git add evil.yml; git diff --cached --binary > records.patch")
+    run(f"cp records.patch body.md {tmp_path}/clone")
+    run(jobs["propose"]["steps"][-1]["run"], tmp_path / "clone")
+    assert (book / "body.md").read_text() == (
+        "New records of disk_speed broken.\nFailed: broken.\n"
+    )
+    changed = run(f"git -C {remote} show --name-only --format= records-1").split()
+    assert changed == ["book/README.md", "scripts/records/disk_speed/x.json"]
+    shown = run(f"git -C {remote} show records-1:{changed[1]}")
+    expected = "run noxfile.py -s run -- disk_speed --profile full --timeout 6h --on slurm\n"
+    assert shown == expected
+    calls = (tmp_path / "clone/calls.txt").read_text()
+    assert calls.startswith("pr create --head records-1 --title Records from")

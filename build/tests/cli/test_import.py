@@ -127,20 +127,6 @@ def test_a_folder_is_a_book(make_book: BookMaker, run_bindery: Runner) -> None:
     ]
 
 
-def test_a_new_author_has_a_book_in_three_commands(tmp_path: Path, run_bindery: Runner) -> None:
-    """From nothing, or from a folder of Markdown; what is there stays as it is."""
-    for folder, files in (("new", {}), ("old", {"notes.md": "# Notes\n", ".gitignore": "*.log\n"})):
-        (tmp_path / folder).mkdir()
-        for name, text in files.items():
-            (tmp_path / folder / name).write_text(text)
-        for command in ("init", "check", "html", "epub"):
-            ended = run_bindery(command, folder=tmp_path / folder)
-            assert ended.status == 0, ended.stderr + ended.stdout
-        assert {name: (tmp_path / folder / name).read_text() for name in files} == files
-        assert (tmp_path / folder / ".github/workflows/book.yml").exists()
-        assert run_bindery("init", folder=tmp_path / folder).status == 2
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -288,7 +288,7 @@ def test_the_pdf_says_where_its_numbers_come_from(fill_book: Filler, run_bindery
     read = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     pages = [" ".join(page.split()) for page in read.stdout.split("\f")]
     preface = next(page for page in pages if "The second step took" in page)
-    assert "measured with timer on A <b>processor</b> [x](y) *z*" in preface
+    assert "measured with timer on A <processor & co. [x][y] *z*" in preface
     assert re.search(r"R1 \(p\. \d\); the rest is derived from these", preface)
     chips = next(page for page in pages if "In a list:" in page)
     assert "long stale" in chips

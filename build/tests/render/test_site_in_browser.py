@@ -165,7 +165,7 @@ def test_a_mouse_reads_where_a_number_comes_from(open_evidence: Callable[..., An
     tip.wait_for(state="visible")
     text = tip.inner_text()
     assert text.startswith("measured: one of this book's tools")
-    assert "A <b>processor</b> [x](y) *z*" in text
+    assert "A <processor & co. [x][y] *z*" in text
     assert "Enter" not in text
     box = tip.bounding_box()
     assert box["x"] >= 0

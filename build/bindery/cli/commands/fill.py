@@ -27,12 +27,13 @@ def fill(
     root: Path,
     only_check: bool,
 ) -> None:
-    """Write tables, values, plots and excerpts into the chapters, or compare them."""
+    """Write tables, values, plots and excerpts into the chapters, and what the book holds into
+    SKILL.md; or compare them."""
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
 
     inspection = inspect_book(root)
-    if not only_check and _fill_book(inspection):
+    if not only_check and fill_book(inspection):
         inspection = inspect_book(root)
     chosen = [f for f in inspection.findings if f.rule in _EVIDENCE_RULES]
     entries = inspection.quotations.values()
@@ -52,7 +53,7 @@ def fill(
     raise SystemExit(FINDINGS if faults else CLEAN)
 
 
-def _fill_book(inspection: Inspection) -> bool:
+def fill_book(inspection: Inspection) -> bool:
     """Write what is not as it should be, and say so. Gives whether anything was written."""
     from bindery.core.report import count_noun
     from bindery.core.whole_files import write_whole
@@ -76,11 +77,28 @@ def _fill_book(inspection: Inspection) -> bool:
             what = ", ".join(count_noun(number, kind) for kind, number in changed.items())
             print(f"{chapter.path}: filled {what}")
             written = True
-    return written
+    return fill_skill(inspection) or written
+
+
+def fill_skill(inspection: Inspection) -> bool:
+    """Write what the book holds into SKILL.md, if there is one. Gives whether it was written."""
+    from bindery.check.rules import stale_skill
+    from bindery.core.repository import join_lines
+    from bindery.core.whole_files import write_whole
+
+    tree, config, name = inspection.tree, inspection.config, stale_skill.FILE
+    if tree.find_kind(name) != "file":
+        return False
+    text = join_lines(tree.read_bytes(name).decode("utf-8", "replace"))
+    filled = stale_skill.write_skill(text, inspection.book, config, tree)
+    if filled != text:
+        write_whole(tree.root / name, filled.encode())
+        print(f"{name}: filled")
+    return filled != text
 
 
 _EVIDENCE_RULES = frozenset(
     """bad-data bad-record edited-record bad-view unclosed-region unknown-view unknown-record
     unknown-excerpt edited-output stale-output old-method old-record unsourced-number
-    unused-record""".split()
+    unused-record stale-skill""".split()
 )

@@ -1,8 +1,11 @@
-"""`bindery html`, `pdf` and `epub`: one output each, with the proof that it is complete."""
+"""`bindery html`, `pdf`, `epub`, and `build` for all three; each ends with the proof that it is
+complete."""
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +24,7 @@ from bindery.cli.console import (
     show_progress,
 )
 from bindery.core.config import PAPERS
-from bindery.core.model import ConfigError, Severity, refuse
+from bindery.core.model import ConfigError, Finding, Severity, refuse
 
 if TYPE_CHECKING:
     from bindery.book.this_edition import Edition
@@ -32,6 +35,18 @@ if TYPE_CHECKING:
 lenient_option = click.option(
     "--lenient", is_flag=True, help="Build in spite of errors, and list them."
 )
+ORDER = ("pdf", "epub", "html")
+"""The EPUB has the page numbers of the PDF, and the site offers both."""
+
+
+@click.command("build")
+@root_option
+@out_option
+@lenient_option
+@quiet_option
+def build(root: Path, out: Path | None, lenient: bool, quiet: bool) -> None:
+    """Build all outputs: PDF, EPUB, and the site that offers them."""
+    _build((), root, out, lenient, quiet)
 
 
 @click.command("html")
@@ -39,23 +54,9 @@ lenient_option = click.option(
 @out_option
 @lenient_option
 @quiet_option
-def html(
-    root: Path,
-    out: Path | None,
-    lenient: bool,
-    quiet: bool,
-) -> None:
+def html(root: Path, out: Path | None, lenient: bool, quiet: bool) -> None:
     """Build the site."""
-    from bindery.render.site.building import build_site, find_clashes
-
-    inspection, edition, folder, _ = _begin_build("html", root, out, lenient)
-    if clashes := find_clashes(inspection.config):
-        raise ConfigError(*clashes)
-    with show_progress("site", len(inspection.book.chapters), quiet) as progress:
-        site = folder / "site"
-        proof = build_site(inspection, edition, site, progress, allows_losses=lenient)
-    print_troubles(proof.report_lacks(), inspection.tree)
-    _end_build(proof, edition, folder, site, root)
+    _build(("html",), root, out, lenient, quiet)
 
 
 @click.command("pdf")
@@ -68,26 +69,9 @@ def html(
 )
 @lenient_option
 @quiet_option
-def pdf(
-    root: Path,
-    out: Path | None,
-    paper: str | None,
-    lenient: bool,
-    quiet: bool,
-) -> None:
+def pdf(root: Path, out: Path | None, paper: str | None, lenient: bool, quiet: bool) -> None:
     """Build the PDF."""
-    from bindery.render.pdf.pdf import STEPS, build_pdf
-
-    inspection, edition, folder, skips_images = _begin_build("pdf", root, out, lenient)
-    if paper:
-        inspection = replace(inspection, config=replace(inspection.config, paper=paper))
-    path = folder / f"{inspection.config.name}.pdf"
-    with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
-        proof, findings = build_pdf(
-            inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
-        )
-    print_troubles([*findings, *proof.report_lacks()], inspection.tree)
-    _end_build(proof, edition, folder, path, root)
+    _build(("pdf",), root, out, lenient, quiet, paper)
 
 
 @click.command("epub")
@@ -95,40 +79,69 @@ def pdf(
 @out_option
 @lenient_option
 @quiet_option
-def epub(
+def epub(root: Path, out: Path | None, lenient: bool, quiet: bool) -> None:
+    """Build the EPUB."""
+    _build(("epub",), root, out, lenient, quiet)
+
+
+def _build(
+    outputs: Sequence[str],
     root: Path,
     out: Path | None,
     lenient: bool,
     quiet: bool,
+    paper: str | None = None,
 ) -> None:
-    """Build the EPUB."""
-    from bindery.render.epub.epub import STEPS, build_epub
+    """Build these outputs, or all that chapters.yaml lists where none is named."""
+    inspection, edition, folder, skips_images = _begin_build(outputs, root, out, lenient)
+    if paper:
+        inspection = replace(inspection, config=replace(inspection.config, paper=paper))
+    chapters = len(inspection.book.chapters)
+    for output in outputs or [one for one in ORDER if one in inspection.config.formats]:
+        path = folder / ("site" if output == "html" else f"{inspection.config.name}.{output}")
+        findings: Sequence[Finding] = ()
+        if output == "html":
+            from bindery.render.site.building import build_site
 
-    inspection, edition, folder, skips_images = _begin_build("epub", root, out, lenient)
-    path = folder / f"{inspection.config.name}.epub"
-    with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
-        proof, findings = build_epub(
-            inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
-        )
-    print_troubles([*findings, *proof.report_lacks()], inspection.tree)
-    _end_build(proof, edition, folder, path, root)
+            with show_progress("site", chapters, quiet) as progress:
+                proof = build_site(inspection, edition, path, progress, allows_losses=lenient)
+        elif output == "pdf":
+            from bindery.render.pdf import pdf as paged
+
+            with show_progress("PDF", chapters + paged.STEPS, quiet) as progress:
+                proof, findings = paged.build_pdf(
+                    inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
+                )
+        else:
+            from bindery.render.epub import epub as reflowing
+
+            with show_progress("EPUB", chapters + reflowing.STEPS, quiet) as progress:
+                proof, findings = reflowing.build_epub(
+                    inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
+                )
+        print_troubles([*findings, *proof.report_lacks()], inspection.tree)
+        _end_build(proof, edition, folder, path, root)
+        gc.collect()  # the program collects nothing by itself
 
 
 def _begin_build(
-    output: str, root: Path, out: Path | None, lenient: bool
+    outputs: Sequence[str], root: Path, out: Path | None, lenient: bool
 ) -> tuple[Inspection, Edition, Path, bool]:
     """Inspect the book and stop at its errors, accepted ones aside, or where chapters.yaml does not
-    list the output, before anything is made. The last value is whether to build leniently."""
+    list an output, before anything is made. The last value is whether to build leniently."""
     from bindery.book.this_edition import find_edition
     from bindery.check.baseline_use import sift_listed
     from bindery.check.inspect import inspect_book
     from bindery.render.appendix import append_appendix
+    from bindery.render.site.building import find_clashes
 
     inspection = inspect_book(root)
-    if output not in inspection.config.formats:
-        message = f"this book has no output '{output}'"
-        hint = "add it to `outputs: formats:`"
-        raise refuse(inspection.config.file, message, hint)
+    formats = inspection.config.formats
+    for output in outputs:
+        if output not in formats:
+            message = f"this book has no output '{output}'"
+            hint = "add it to `outputs: formats:`"
+            raise refuse(inspection.config.file, message, hint)
     sifted = sift_listed(inspection)
     findings, accepted = (*sifted.fresh, *sifted.gone), len(sifted.accepted)
     if findings:
@@ -140,6 +153,8 @@ def _begin_build(
     if not inspection.book.chapters:
         print("nothing was built: no chapter could be read", file=sys.stderr)
         raise SystemExit(FINDINGS)
+    if "html" in (outputs or formats) and (clashes := find_clashes(inspection.config)):
+        raise ConfigError(*clashes)
     edition = find_edition(inspection.config)
     # What is accepted does not stop an output, an image that cannot be read as little as a link.
     lenient = lenient or any(f.severity is Severity.ERROR for f in sifted.accepted)

@@ -3,13 +3,9 @@ that mention it. All is read from the source and the records of a tool; nothing 
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import inspect
-import io
 import posixpath
 import re
-import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +25,7 @@ from bindery.render.site.results import write_example, write_values
 from bindery.tools.bundle import BundleError, bundle_tool
 from bindery.tools.calculators import Calculator, Input, read_calculators
 from bindery.tools.python_to_js import TranslationError
+from bindery.tools.tool_source import read_docstring, read_method, read_version
 
 if TYPE_CHECKING:
     from bindery.evidence.records import Record
@@ -134,7 +131,6 @@ def describe_tools(inspection: Inspection, folder: str) -> list[ToolPage]:
 
 def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> ToolPage:
     from bindery.evidence.compare.declaration import TermsError, read_terms
-    from bindery.tools.tool_source import read_method, read_version
 
     tree, evidence = inspection.tree, inspection.evidence
     here = f"{folder}/{tool.name}"
@@ -264,19 +260,6 @@ def _find_chapters(
 
 
 # --- the docstring ---
-
-
-def read_docstring(source: str) -> str:
-    """The docstring of a module; empty if it has none, or the source is not Python."""
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type == tokenize.STRING:
-                return inspect.cleandoc(str(ast.literal_eval(token.string)))
-            if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE):
-                break
-    except (tokenize.TokenError, SyntaxError, ValueError):
-        pass
-    return ""
 
 
 def _bundle(tree: Tree, path: str, content: bytes) -> bytes:

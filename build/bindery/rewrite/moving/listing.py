@@ -33,7 +33,7 @@ def relist_chapters(text: str, config: Config, map_path: MapPath) -> str:
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     text = text.removeprefix(mark)
-    before = _find_values(text)
+    before = find_values(text)
     moved = _follow_moves(text, config, map_path)
     edits = [
         (node.start_mark.index, node.end_mark.index, _write_scalar(text, node, value))
@@ -53,7 +53,7 @@ def relist_chapters(text: str, config: Config, map_path: MapPath) -> str:
     return mark + changed
 
 
-def _find_values(text: str) -> Mapping[str, Node]:
+def find_values(text: str) -> Mapping[str, Node]:
     node = YAML(typ="safe", pure=True).compose(text)
     return {str(key.value): value for key, value in node.value}
 
@@ -71,8 +71,8 @@ def _find_new_values(
 def _find_paths(top: Mapping[str, Node], folder: str) -> Iterator[tuple[ScalarNode, str, str]]:
     """Each path in the file, with its base folder and kind."""
     for part in _iterate_items(top.get("parts")):
-        for chapter in _iterate_items(_get(part, "chapters")):
-            node = _get(chapter, "path") if isinstance(chapter, MappingNode) else chapter
+        for chapter in _iterate_items(get_value(part, "chapters")):
+            node = get_value(chapter, "path") if isinstance(chapter, MappingNode) else chapter
             if isinstance(node, ScalarNode):
                 yield node, folder, "chapter"
     for key in _FILE_KEYS:
@@ -84,12 +84,12 @@ def _find_paths(top: Mapping[str, Node], folder: str) -> Iterator[tuple[ScalarNo
             yield pattern, folder, "pattern"
     tools = top.get("tools")
     for _, tool in tools.value if isinstance(tools, MappingNode) else ():
-        node = _get(tool, "path")
+        node = get_value(tool, "path")
         if isinstance(node, ScalarNode):
             yield node, "", "file"
 
 
-def _get(node: Node, key: str) -> Node | None:
+def get_value(node: Node, key: str) -> Node | None:
     if not isinstance(node, MappingNode):
         return None
     return next((value for name, value in node.value if name.value == key), None)
@@ -150,7 +150,7 @@ def _write_moved(text: str, moved: Mapping[str, str]) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     is_ended = text.endswith("\n")
     lines = (text if is_ended else text + newline).splitlines(keepends=True)
-    node = _find_values(text).get("moved")
+    node = find_values(text).get("moved")
     entries = node.value if isinstance(node, MappingNode) else []
     there = {str(key.value) for key, _ in entries}
     indent = " " * (entries[0][0].start_mark.column if entries else 2)
@@ -183,7 +183,7 @@ def _write_moved(text: str, moved: Mapping[str, str]) -> str:
 def _says(text: str, paths: list[str], moved: Mapping[str, str], config: Config) -> bool:
     """Whether a text lists these paths in order, and these moves."""
     try:
-        top = _find_values(text)
+        top = find_values(text)
     except (YAMLError, ValueError):
         return False
     node = top.get("moved")

@@ -1,0 +1,73 @@
+"""`bindery new`: the skeleton of one part of a book."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from bindery.cli.console import root_option
+
+
+@click.command("new")
+@click.argument("kind", type=click.Choice(("chapter", "tool", "view")))
+@click.argument(
+    "name",
+    help="Of a chapter its path, such as storage/nfs; of a tool its name, which may begin with a"
+    " folder below scripts/.",
+)
+@click.option(
+    "--in", "chapter", default="", metavar="CHAPTER", help="The chapter that quotes a new view."
+)
+@root_option
+def new(kind: str, name: str, chapter: str, root: Path) -> None:
+    """Start a chapter, a tool or a view, and list it in chapters.yaml.
+
+    A tool comes with a test, and with the kit that it imports. A view comes with two rows of data.
+    """
+    print(*(f"wrote {path}" for path in begin(root, kind, name, chapter)), sep="\n")
+    if kind == "tool":
+        print(f"next: bindery run {Path(name).name} --profile demo")
+    elif kind == "view" and not chapter:
+        from bindery.rewrite.new_parts import quote_view
+
+        print(f"next: put this into a chapter, then bindery fill\n\n{quote_view(name)}", end="")
+
+
+def begin(root: Path, kind: str, name: str, chapter: str = "") -> Iterable[str]:
+    """Write the files of a new part. Returns the paths of what is new or changed."""
+    from bindery.check.inspect import read_book
+    from bindery.check.rules import RULES
+    from bindery.check.rules.stale_skill import FILE
+    from bindery.cli.commands.fill import fill_book, fill_skill
+    from bindery.core.build_date import read_today
+    from bindery.core.config import load_config
+    from bindery.core.model import refuse
+    from bindery.core.repository import Tree
+    from bindery.core.whole_files import write_whole
+    from bindery.rewrite.new_parts import begin_chapter, begin_tool, begin_view
+
+    tree, config = Tree(root), load_config(root, RULES)
+    if chapter and (kind != "view" or chapter not in {one.path for one in config.chapters}):
+        hint = "--in names a chapter of chapters.yaml that is to quote a new view"
+        raise refuse("--in", f"'{chapter}' cannot quote it", hint)
+    if kind == "chapter":
+        made = begin_chapter(tree, config, name)
+    elif kind == "tool":
+        made = begin_tool(tree, config, name, read_starter)
+    else:
+        made = begin_view(tree, config, name, chapter, read_today(), read_starter)
+    for path, text in made.items():
+        write_whole(root / path, text.encode())
+    if chapter:
+        fill_book(read_book(root, only=(chapter,)))
+    if kind != "view" and tree.find_kind(FILE) == "file":
+        fill_skill(read_book(root))
+    return made
+
+
+def read_starter(name: str) -> str:
+    """The text of a file that new books begin with."""
+    return files("bindery.cli").joinpath("starter", name).read_text(encoding="utf-8")

@@ -1,0 +1,182 @@
+"""The skeleton of a new chapter, tool or view, and its entry in chapters.yaml.
+
+Everything here gives texts by path and writes nothing. An entry is inserted as a line of its own:
+comments, quotes and order are the author's.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from pathlib import Path
+
+from ruamel.yaml.error import StringMark
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+import bindery
+from bindery.book.foreign_contents import name_part
+from bindery.core.config import FILE_NAME, Config, write_scalar
+from bindery.core.model import refuse
+from bindery.core.repository import Tree
+from bindery.rewrite.moving.listing import find_values, get_value
+
+Read = Callable[[str], str]
+"""Gives the text of a file of the starter."""
+Files = dict[str, str]
+TOOLS, FACTS = "scripts", "env_report"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_KIT_IMPORT = re.compile(r"^from kit\.(\w+) import", re.MULTILINE)
+
+
+def begin_chapter(tree: Tree, config: Config, name: str) -> Files:
+    """A chapter with a title, listed behind the chapters of its folder."""
+    path = posixpath.normpath(posixpath.join(config.folder, name.removesuffix(".md") + ".md"))
+    if not path.startswith(f"{config.folder}/" if config.folder else "") or path.startswith("../"):
+        raise refuse(name, "it is not below the folder of the book", "name a path within it")
+    stem = posixpath.basename(path.removesuffix(".md"))
+    folder = posixpath.basename(posixpath.dirname(path))
+    title = name_part(folder if stem.lower() in ("readme", "index") and folder else stem)
+    text = f"# {title}\n\nWhat a reader can do after this chapter, in two sentences.\n"
+    return _refuse_present(tree, {path: text}) | {
+        FILE_NAME: _list_chapter(tree.read_bytes(FILE_NAME).decode(), config, path)
+    }
+
+
+def begin_tool(tree: Tree, config: Config, name: str, read: Read) -> Files:
+    """A tool on the kit, its test and its entry; the kit and env_report where they are missing.
+
+    NAME may begin with a folder below `scripts/`.
+    """
+    stem = _check_name(posixpath.basename(name))
+    path = posixpath.normpath(f"{TOOLS}/{name}.py")
+    known = {tool.name: tool.path for tool in config.tools}
+    if stem in known or not path.startswith(f"{TOOLS}/"):
+        message = f"there is a tool '{stem}' already" if stem in known else "it is not in scripts/"
+        raise refuse(name, message, "choose another name")
+    words = {"NAME": stem, "PATH": path.removeprefix(f"{TOOLS}/"), "DEPTH": str(name.count("/"))}
+    new = {path: _fill_in(read("tool.py.txt"), words)}
+    new[f"{TOOLS}/tests/test_{stem}.py"] = _fill_in(read("test_tool.py.txt"), words)
+    files = _refuse_present(tree, new)
+    listed = tree.read_bytes(FILE_NAME).decode()
+    shared = _find_shared(new[path], facts=FACTS not in known)
+    files |= {at: text for at, text in shared.items() if tree.find_kind(at) is None}
+    if FACTS not in known:
+        listed = _list_tool(listed, FACTS, f"{TOOLS}/{FACTS}.py", "shape")
+    return files | {FILE_NAME: _list_tool(listed, stem, path, "measured")}
+
+
+def begin_view(
+    tree: Tree, config: Config, name: str, chapter: str, today: date, read: Read
+) -> Files:
+    """A view of two rows of data, quoted at the end of a chapter where one is named."""
+    words = {"NAME": _check_name(name), "TITLE": name_part(name), "TODAY": today.isoformat()}
+    new = {f"{config.views}/{name}.sql": _fill_in(read("view.sql"), words)}
+    new[f"{config.data}/{name}.yaml"] = _fill_in(read("data.yaml"), words)
+    files = _refuse_present(tree, new)
+    if chapter:
+        text = tree.read_bytes(chapter).decode()
+        files[chapter] = f"{text.rstrip()}\n\n{quote_view(name)}"
+    return files
+
+
+def quote_view(name: str) -> str:
+    """The two comments between which `bindery fill` writes the table of a view."""
+    return f"<!-- table: {name} -->\n<!-- /table -->\n"
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise refuse(name, "a name has small letters, digits and _", "such as `sort_time`")
+    return name
+
+
+def _refuse_present(tree: Tree, files: Files) -> Files:
+    for path in files:
+        if tree.find_kind(path) is not None:
+            raise refuse(path, "there is such a file already", "choose another name")
+    return files
+
+
+def _fill_in(text: str, words: Mapping[str, str]) -> str:
+    return re.sub(rf"\b({'|'.join(words)})\b", lambda match: words[match[0]], text)
+
+
+def _find_shared(tool: str, *, facts: bool) -> Files:
+    """env_report and the modules of the kit that it and a tool import, as bindery brings them."""
+    packed = Path(bindery.__file__).parent / "cli/starter/scripts"
+    source = packed if packed.is_dir() else Path(bindery.__file__).parents[2] / TOOLS
+    files = {"kit/__init__.py": (source / "kit/__init__.py").read_text(encoding="utf-8")}
+    if facts:
+        files[f"{FACTS}.py"] = (source / f"{FACTS}.py").read_text(encoding="utf-8")
+    waiting = [tool, *files.values()]
+    while waiting:
+        for module in _KIT_IMPORT.findall(waiting.pop()):
+            name = f"kit/{module}.py"
+            if name not in files:
+                files[name] = (source / name).read_text(encoding="utf-8")
+                waiting.append(files[name])
+    return {f"{TOOLS}/{name}": text for name, text in files.items()}
+
+
+# --- chapters.yaml ---
+
+
+def _list_chapter(text: str, config: Config, path: str) -> str:
+    """The list with a chapter behind the one whose folder has most in common with its own."""
+    written = write_scalar(posixpath.relpath(path, config.folder or "."))
+    entries = list(_iterate_chapters(find_values(text)))
+    shared = [
+        len(posixpath.commonpath([posixpath.dirname(path), posixpath.dirname(entry.path)]))
+        for entry in config.chapters
+    ]
+    nearest = max(range(len(shared)), key=lambda index: (shared[index], index))
+    return _insert_behind(text, *entries[nearest], written)
+
+
+def _iterate_chapters(top: Mapping[str, Node]) -> Iterator[tuple[SequenceNode, Node]]:
+    """Each chapter with the list that it is in."""
+    for part in top["parts"].value:
+        chapters = get_value(part, "chapters")
+        if isinstance(chapters, SequenceNode):
+            yield from ((chapters, chapter) for chapter in chapters.value)
+
+
+def _insert_behind(text: str, listed: SequenceNode, item: Node, written: str) -> str:
+    end = _find_end(item)
+    if listed.flow_style:
+        return f"{text[: end.index]}, {written}{text[end.index :]}"
+    dash = text.splitlines()[item.start_mark.line][: item.start_mark.column]
+    return _insert_line(text, end.line + 1, f"{dash}{written}")
+
+
+def _list_tool(text: str, name: str, path: str, output: str) -> str:
+    """The list with another tool at its end."""
+    node = find_values(text).get("tools")
+    if node is None:
+        text = f"{text.rstrip()}\n\ntools:\n"
+        line, indent = text.count("\n"), "  "
+    elif isinstance(node, MappingNode) and node.value and not node.flow_style:
+        line, indent = _find_end(node).line + 1, " " * node.value[0][0].start_mark.column
+    else:
+        hint = "write `tools:` with one tool a line below it"
+        raise refuse(FILE_NAME, "the list of tools cannot be continued", hint)
+    entry = f"{indent}{name}:\n{indent}  path: {write_scalar(path)}\n{indent}  output: {output}"
+    return _insert_line(text, line, entry)
+
+
+def _insert_line(text: str, line: int, written: str) -> str:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = text.splitlines()
+    lines[line:line] = written.split("\n")
+    return newline.join([*lines, ""])
+
+
+def _find_end(node: Node) -> StringMark:
+    """Where the last value within a node ends; the node itself ends behind comments."""
+    while isinstance(node, MappingNode | SequenceNode) and node.value and not node.flow_style:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    end: StringMark = node.end_mark
+    return end

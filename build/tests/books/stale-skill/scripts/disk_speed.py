@@ -1,0 +1,1 @@
+"""How fast does this disk read?"""

@@ -1,0 +1,97 @@
+"""`bindery init` and `new`: what they write is clean, listed and works."""
+
+from pathlib import Path
+
+import pytest
+from fixture_types import BookMaker, Runner
+
+FLOW = """\
+title: T # mine
+folder: text
+parts:
+  - chapters: [README.md, "net/a.md"] # in order
+  - title: Rest
+    chapters:
+      - notes.md # last
+tools: # those of the book
+  old:
+    path: scripts/old.py
+    output: exact
+
+outputs: {formats: [epub]}
+"""
+FILES = {
+    "text/README.md": "# T\n",
+    "text/net/a.md": "# A\n",
+    "text/notes.md": "# Notes\n",
+    "scripts/old.py": '"""Old."""\n',
+}
+
+
+def test_a_new_author_has_a_book_in_two_commands(tmp_path: Path, run_bindery: Runner) -> None:
+    """From nothing, or from a folder of Markdown; what is there stays as it is."""
+    for folder, files in (("new", {}), ("old", {"notes.md": "# Notes\n", ".gitignore": "*.log\n"})):
+        root = tmp_path / folder
+        root.mkdir()
+        for name, text in files.items():
+            (root / name).write_text(text)
+        for command in ("init", "build"):
+            ended = run_bindery(command, folder=root)
+            assert (ended.status, ended.stderr) == (0, ""), ended.stderr
+        for output in ("pdf", "epub"):
+            assert f'href="downloads/book.{output}"' in (root / "dist/site/index.html").read_text()
+        assert run_bindery("check", folder=root).stdout.endswith(" 0 errors, 0 warnings\n")
+        assert run_bindery("fill", "--check", folder=root).status == 0
+        assert {name: (root / name).read_text() for name in files} == files
+        assert (root / ".github/workflows/book.yml").exists()
+        assert run_bindery("init", folder=root).status == 2
+
+
+def test_new_parts_are_listed_where_they_belong(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Comments, quotes and layout of chapters.yaml stay, and the book is clean with them."""
+    root = make_book({"chapters.yaml": FLOW, **FILES})
+    for arguments in (
+        ("chapter", "net/slow-links"),
+        ("chapter", "close.md"),
+        ("tool", "net/ping_time"),
+        ("view", "speeds", "--in", "text/net/slow-links.md"),
+    ):
+        ended = run_bindery("new", *arguments, folder=root)
+        assert ended.status == 0, ended.stderr
+    listed = FLOW.replace('"net/a.md"', '"net/a.md", net/slow-links.md')
+    listed = listed.replace("# last\n", "# last\n      - close.md\n")
+    tools = "    output: exact\n"
+    for name, path, output in (
+        ("env_report", "env_report.py", "shape"),
+        ("ping_time", "net/ping_time.py", "measured"),
+    ):
+        tools += f"  {name}:\n    path: scripts/{path}\n    output: {output}\n"
+    listed = listed.replace("    output: exact\n", tools)
+    assert (root / "chapters.yaml").read_text() == listed
+    chapter = (root / "text/net/slow-links.md").read_text()
+    assert chapter.startswith("# Slow links\n")
+    assert "| second |     2.5 |\n<!-- /table" in chapter
+    assert run_bindery("check", folder=root).stdout.endswith(" 0 errors, 0 warnings\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("chapter", "net/a"), "text/net/a.md:1:1: error[config]: there is such a file already"),
+        (("chapter", "../up"), "it is not below the folder of the book"),
+        (("tool", "old"), "there is a tool 'old' already"),
+        (("tool", "../x"), "it is not in scripts/"),
+        (("tool", "Ping"), "a name has small letters, digits and _"),
+        (("view", "a-b"), "a name has small letters, digits and _"),
+        (("view", "a", "--in", "text/gone.md"), "'text/gone.md' cannot quote it"),
+    ],
+)
+def test_what_cannot_be_begun_is_refused(
+    make_book: BookMaker, run_bindery: Runner, arguments: tuple[str, ...], message: str
+) -> None:
+    """With the reason, and without a change."""
+    root = make_book({"chapters.yaml": FLOW, **FILES})
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    ended = run_bindery("new", *arguments, folder=root)
+    assert (ended.status, message in ended.stderr) == (2, True), ended.stderr
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
