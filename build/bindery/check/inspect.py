@@ -12,6 +12,7 @@ from bindery.book.load import load_book
 from bindery.book.resolve import resolve_book
 from bindery.check.rules import RULES, Scope, check_book
 from bindery.core.build_date import read_latest_start, read_today
+from bindery.core.cache import Cache
 from bindery.core.config import Config, load_config
 from bindery.core.model import Book, Chapter, Finding, ResolvedBook, Severity
 from bindery.core.report import sort_findings
@@ -50,26 +51,32 @@ def inspect_book(
     *,
     since: str | None = None,
     only: Collection[str] = (),
+    cache: Cache | None = None,
 ) -> Inspection:
     """Inspect the book in a folder. Raises ConfigError where chapters.yaml is wrong.
 
     With `since`, a revision of git, the chapters are compared with what they were then; ConfigError
     where there is no such revision. Where `only` names chapters and nothing else, the book is
     these: the findings in them are the same, others are not all there, and it is quicker.
+    A cache makes it quicker and changes nothing.
     """
-    return find_faults(read_book(root, only=only), since=since)
+    return find_faults(read_book(root, only=only, cache=cache), since=since)
 
 
 def read_book(
-    root: Path, *, only: Collection[str] = (), before: Inspection | None = None
+    root: Path,
+    *,
+    only: Collection[str] = (),
+    before: Inspection | None = None,
+    cache: Cache | None = None,
 ) -> Inspection:
     """The same, of findings only what reading comes upon: no rule has been asked. The evidence is
     that of an inspection `before` where none of its files has changed since."""
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
-    loaded = load_book(config, only if is_part else None)
+    loaded = load_book(config, only if is_part else None, cache)
     if is_part and any(map(is_glossary, loaded.book.chapters)):
-        loaded = load_book(config)  # where its links lead is compared with its terms
+        loaded = load_book(config, cache=cache)  # where its links lead is compared with its terms
     resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.parsers)
     chapters = loaded.book.chapters
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
@@ -78,7 +85,7 @@ def read_book(
     if before is not None and before.evidence_key == key:
         evidence = before.evidence
     else:
-        evidence = _gather_evidence(loaded.tree, config, quoted)
+        evidence = _gather_evidence(loaded.tree, config, quoted, cache)
     found = (
         *loaded.findings,
         *evidence.findings,
@@ -120,13 +127,15 @@ def _read_stamps(tree: Tree, config: Config) -> tuple[tuple[str, int, int], ...]
     return tuple(stamps)
 
 
-def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str]) -> Evidence:
+def _gather_evidence(
+    tree: Tree, config: Config, quoted: Iterable[str], cache: Cache | None
+) -> Evidence:
     if not any(map(tree.find_kind, (config.views, config.data, RECORDS_FOLDER))):
         return Evidence()
     # Imported here: a book without evidence need not wait for what reads it.
     from bindery.evidence.gather import gather_evidence
 
-    return gather_evidence(tree, config, quoted, read_today(), read_latest_start())
+    return gather_evidence(tree, config, quoted, read_today(), read_latest_start(), cache)
 
 
 def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:

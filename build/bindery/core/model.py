@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from bindery.core.facts import Facts
+
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
@@ -222,6 +224,8 @@ class Chapter:
     inventory: Inventory = Inventory()
     findings: tuple[Finding, ...] = ()
     """What the parser itself saw: tags that a browser would swallow, malformed excuses."""
+    facts: Facts = field(repr=False, hash=False, compare=False, default_factory=Facts)
+    """What has been worked out from this chapter alone."""
 
     @property
     def lines(self) -> Sequence[str]:

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
 
+from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.model import Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
@@ -39,6 +40,7 @@ def gather_evidence(
     quoted: Iterable[str],
     today: date,
     latest: datetime,
+    cache: Cache | None = None,
 ) -> Evidence:
     """Load records and data, evaluate every view of the book, and trace the numbers of the views
     that chapters quote. A record of a run that started after `latest` is a bad record."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,10 @@ from bindery.check.rules import (
 )
 from bindery.check.rules.rule import Rule, Scope
 from bindery.check.rules.unused_excuse import apply_excuses
-from bindery.core.model import Finding, Severity
+from bindery.core.build_date import read_today
+from bindery.core.config import Config
+from bindery.core.model import Book, Chapter, Finding, Part, ResolvedBook, Severity
+from bindery.evidence.evidence import Evidence
 
 __all__ = ["CHECKS", "REPORTED_ELSEWHERE", "RULES", "Rule", "Scope", "check_book"]
 
@@ -94,6 +97,27 @@ def _list_checks() -> Iterator[tuple[Rule, Check]]:
 CHECKS: Mapping[Rule, Check] = dict(_list_checks())
 RULES: Mapping[str, Rule] = {rule.id: rule for rule in CHECKS}
 
+_ALONE: Sequence[Check] = tuple(
+    module.check
+    for module in (
+        duplicate_anchor,
+        undefined_reference,
+        repeated_reference,
+        unused_reference,
+        wrong_unit,
+        renamed_variable,
+        house_word,
+        undated_claim,
+        old_claim,
+        wrong_arithmetic,
+        broken_code,
+        bad_table,
+        foreign_syntax,
+    )
+)
+"""Those that look at nothing but one chapter, the words of the house and what day it is."""
+_TOGETHER = tuple(check for check in dict.fromkeys(CHECKS.values()) if check not in _ALONE)
+
 _WEB = "what a web server answered, reported by `bindery links --external`"
 REPORTED_ELSEWHERE: Mapping[str, str] = {
     "changed-output": "a tool's output is no longer what the book quotes, reported by `verify`",
@@ -113,12 +137,31 @@ REPORTED_ELSEWHERE: Mapping[str, str] = {
 """What commands report that is not a rule of `check`."""
 
 
+def _check_alone(scope: Scope, chapter: Chapter, config: Config) -> tuple[Finding, ...]:
+    """The findings of the rules that look at one chapter. They are given nothing else, so that
+    what they have found before is true as long as the chapter is the same."""
+    book = ResolvedBook(Book((Part("", (chapter,)),)), {})
+    quotations = {chapter.path: scope.quotations[chapter.path]}
+    alone = Scope(config, scope.tree, book, Evidence(), quotations, ())
+    return chapter.facts.derive(
+        "findings",
+        tuple[Finding, ...],
+        lambda: tuple(finding for check in _ALONE for finding in check(alone)),
+        given=f"{sorted(config.words.items())} {config.claim_days} {config.maths} {read_today()}",
+    )
+
+
 def check_book(scope: Scope) -> Iterator[Finding]:
     """Every finding that the book does not excuse, at the severity that the book gives it."""
-    findings = sorted(
-        (finding for check in dict.fromkeys(CHECKS.values()) for finding in check(scope)),
-        key=lambda finding: (finding.span, finding.rule),
+    given = scope.config
+    config = Config(
+        given.root, "", (), claim_days=given.claim_days, words=given.words, maths=given.maths
     )
+    found = [
+        *(finding for check in _TOGETHER for finding in check(scope)),
+        *(one for chapter in scope.book.chapters for one in _check_alone(scope, chapter, config)),
+    ]
+    findings = sorted(found, key=lambda finding: (finding.span, finding.rule))
     severities = {rule.id: rule.severity for rule in CHECKS} | dict(scope.config.severities)
     silent = {rule for rule, severity in severities.items() if severity is Severity.OFF}
     for finding in apply_excuses(findings, scope.book.chapters, RULES, silent):

@@ -36,6 +36,17 @@ def _list_captions(scope: Scope, chapter: Chapter) -> Iterator[tuple[Span, str, 
         if view is not None and region.kind != "value":
             hint = f"say in `-- title:` of {view.path} what the reader should see"
             yield region.opening, view.title, hint
+    titles = chapter.facts.derive("titles", _Titles, lambda: tuple(_list_titles(chapter)))
+    for span, title in titles:
+        hint = "say in its title what the reader should see, or leave the title out"
+        yield span, title, hint
+
+
+_Titles = tuple[tuple[Span, str], ...]
+
+
+def _list_titles(chapter: Chapter) -> Iterator[tuple[Span, str]]:
+    """The titles of the images of a chapter that stand alone."""
     for token in chapter.tokens:
         pieces = token.children or []
         if any(piece.type == "text" and piece.content.strip() for piece in pieces):
@@ -43,5 +54,4 @@ def _list_captions(scope: Scope, chapter: Chapter) -> Iterator[tuple[Span, str, 
         for child in pieces:
             title = str(child.attrs.get("title") or "")
             if child.type == "image" and title:
-                hint = "say in its title what the reader should see, or leave the title out"
-                yield child.meta["link"].span, title, hint
+                yield child.meta["link"].span, title

@@ -13,12 +13,14 @@ from bindery.cli.console import (
     FINDINGS,
     Format,
     find_out,
+    open_cache,
     out_option,
     print_findings,
     print_troubles,
     quiet_option,
     root_option,
     show_progress,
+    why_option,
 )
 from bindery.core.config import PAPERS
 from bindery.core.model import ConfigError, Severity, refuse
@@ -26,6 +28,7 @@ from bindery.core.model import ConfigError, Severity, refuse
 if TYPE_CHECKING:
     from bindery.book.this_edition import Edition
     from bindery.check.inspect import Inspection
+    from bindery.core.cache import Cache
     from bindery.render.completeness import Proof
 
 
@@ -39,23 +42,26 @@ lenient_option = click.option(
 @out_option
 @lenient_option
 @quiet_option
+@why_option
 def html(
     root: Path,
     out: Path | None,
     lenient: bool,
     quiet: bool,
+    why: bool,
 ) -> None:
     """Build the site."""
     from bindery.render.site.building import build_site, find_clashes
 
-    inspection, edition, folder, _ = _begin_build("html", root, out, lenient)
-    if clashes := find_clashes(inspection.config):
-        raise ConfigError(*clashes)
-    with show_progress("site", len(inspection.book.chapters), quiet) as progress:
-        site = folder / "site"
-        proof = build_site(inspection, edition, site, progress, allows_losses=lenient)
-    print_troubles(proof.report_lacks(), inspection.tree)
-    _end_build(proof, edition, folder, site, root)
+    with open_cache(root, why=why) as cache:
+        inspection, edition, folder, _ = _begin_build("html", root, out, lenient, cache)
+        if clashes := find_clashes(inspection.config):
+            raise ConfigError(*clashes)
+        with show_progress("site", len(inspection.book.chapters), quiet) as progress:
+            site = folder / "site"
+            proof = build_site(inspection, edition, site, progress, allows_losses=lenient)
+        print_troubles(proof.report_lacks(), inspection.tree)
+        _end_build(proof, edition, folder, site, root)
 
 
 @click.command("pdf")
@@ -95,27 +101,30 @@ def pdf(
 @out_option
 @lenient_option
 @quiet_option
+@why_option
 def epub(
     root: Path,
     out: Path | None,
     lenient: bool,
     quiet: bool,
+    why: bool,
 ) -> None:
     """Build the EPUB."""
     from bindery.render.epub.epub import STEPS, build_epub
 
-    inspection, edition, folder, skips_images = _begin_build("epub", root, out, lenient)
-    path = folder / f"{inspection.config.name}.epub"
-    with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
-        proof, findings = build_epub(
-            inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
-        )
-    print_troubles([*findings, *proof.report_lacks()], inspection.tree)
-    _end_build(proof, edition, folder, path, root)
+    with open_cache(root, why=why) as cache:
+        inspection, edition, folder, skips_images = _begin_build("epub", root, out, lenient, cache)
+        path = folder / f"{inspection.config.name}.epub"
+        with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
+            proof, findings = build_epub(
+                inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
+            )
+        print_troubles([*findings, *proof.report_lacks()], inspection.tree)
+        _end_build(proof, edition, folder, path, root)
 
 
 def _begin_build(
-    output: str, root: Path, out: Path | None, lenient: bool
+    output: str, root: Path, out: Path | None, lenient: bool, cache: Cache | None = None
 ) -> tuple[Inspection, Edition, Path, bool]:
     """Inspect the book and stop at its errors, accepted ones aside, or where chapters.yaml does not
     list the output, before anything is made. The last value is whether to build leniently."""
@@ -124,7 +133,7 @@ def _begin_build(
     from bindery.check.inspect import inspect_book
     from bindery.render.appendix import append_appendix
 
-    inspection = inspect_book(root)
+    inspection = inspect_book(root, cache=cache)
     if output not in inspection.config.formats:
         message = f"this book has no output '{output}'"
         hint = "add it to `outputs: formats:`"
