@@ -79,7 +79,10 @@ def read_chapter(
         chapter = Chapter(path=path, source=source, tokens=tokens, facts=facts, **values)
 
     def keep() -> None:
-        if kept is None or chapter.facts.has_grown:
+        if kept is not None:
+            for fact in chapter.facts.grown:
+                cache.made[f"{fact} of {path}"] = "not known of this text, these settings and day"
+        if kept is None or chapter.facts.grown:
             value: dict[str, Any] = {key: write_value(getattr(chapter, key)) for key in _FIELDS}
             cache.keep(name, parts, {**value, "facts": chapter.facts.write()})
 

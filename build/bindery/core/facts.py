@@ -20,7 +20,8 @@ class Facts:
     def __init__(self, kept: dict[str, list[Any]] | None = None) -> None:
         self._kept = kept or {}
         self._known: dict[str, tuple[str, object]] = {}
-        self.has_grown = False
+        self.grown: list[str] = []
+        """Names of those that were not known before."""
 
     def derive(self, name: str, kind: type[T], make: Callable[[], T], given: str = "") -> T:
         """The fact of a name and a kind. Where it depends on more than its value, `given` says on
@@ -31,7 +32,7 @@ class Facts:
             fact: T = make_reader(kind)(self._kept[name][1])
         else:
             fact = make()
-            self.has_grown = True
+            self.grown.append(name)
         self._known[name] = given, fact
         return fact
 

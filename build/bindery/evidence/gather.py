@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bindery.core.cache import Cache
 from bindery.core.config import Config
+from bindery.core.facts import Facts
 from bindery.core.model import Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.suggestions import suggest
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from bindery.evidence.records import Record, Scalar
 
 RECORDS_TABLE = "records"
+_TRACES = "queries of views, followed"
+"""What the cache calls them."""
 _RECORD_COLUMNS = (
     "record tool version method profile started date seconds ended complete newest stale nodes "
     "ranks machine hardware cpu accelerator accelerator_count torch"
@@ -74,7 +77,7 @@ def gather_evidence(
             findings.append(Finding(span, "bad-view", "the view gives no rows", "look at WHERE"))
             del tables[name]
             broken.add(name)
-        provenance = _trace_views(database, followed, tables, sources, findings)
+        provenance = _trace_views(database, followed, tables, sources, findings, cache)
     finally:
         database.close()
     return Evidence(
@@ -269,14 +272,18 @@ def _trace_views(
     tables: Mapping[str, Table],
     sources: Sources,
     findings: list[Finding],
+    cache: Cache | None,
 ) -> Mapping[str, TableProvenance]:
     from bindery.evidence.provenance import trace_table
 
+    traces = Facts((cache and cache.read(_TRACES, {})) or {})
     provenance = {}
     for name, view in views.items():
-        result = trace_table(database, view, tables[name], sources)
+        result = trace_table(database, view, tables[name], sources, traces)
         if isinstance(result, list):
             findings += result
         else:
             provenance[name] = result
+    if cache and traces.grown:
+        cache.keep(_TRACES, {}, traces.write())
     return provenance

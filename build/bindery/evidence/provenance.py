@@ -11,17 +11,15 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from bindery.core.facts import Facts
 from bindery.core.model import Finding, Span
 from bindery.core.units import read_unit
 from bindery.evidence.database import EvidenceDatabase
+from bindery.evidence.lineage import ColumnTrace, Trace, UntraceableError, trace_query
 from bindery.evidence.published_data import Citation, DataTable
 from bindery.evidence.tables import Cell, Table
 from bindery.evidence.views import View
-
-if TYPE_CHECKING:
-    from bindery.evidence.lineage import ColumnTrace
 
 MEASURED, DERIVED = "measured", "derived"
 
@@ -89,14 +87,16 @@ def is_number(cell: Cell) -> bool:
 
 
 def trace_table(
-    database: EvidenceDatabase, view: View, table: Table, sources: Sources
+    database: EvidenceDatabase, view: View, table: Table, sources: Sources, traces: Facts
 ) -> TableProvenance | list[Finding]:
     """The provenance of a table that a view has given, or why it has none: a query that cannot be
-    followed, numbers in the query itself, rows without a settled order."""
-    from bindery.evidence.lineage import UntraceableError, trace_query
-
+    followed, numbers in the query itself, rows without a settled order. `traces` are the queries
+    that have been followed before."""
+    columns = database.columns
     try:
-        trace = trace_query(view.sql, database.columns)
+        trace = traces.derive(
+            view.name, Trace, lambda: trace_query(view.sql, columns), f"{view.sql}\n{columns}"
+        )
         names, rows = database.select(trace.sql)
     except UntraceableError as error:
         return [_report_untraceable(view, str(error), error.line)]

@@ -46,6 +46,8 @@ class ToolCall:
 def find_calls(text: str) -> tuple[ToolCall, ...]:
     """The calls in a block of code or a code span, if all of it is shell text. Behind prompts only
     what is typed counts, and not the output."""
+    if ".py" not in text:
+        return ()  # no program that is a file; reading shell text takes its time
     pieces = list(iterate_prompted(text)) or [(0, text)]
     return tuple(_shift(call, offset) for offset, one in pieces for call in _find_in_shell(one))
 
