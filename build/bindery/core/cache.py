@@ -20,7 +20,11 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from bindery.core.facts import make_reader, write_value
+
+T = TypeVar("T")
 
 MOST_BYTES = 256_000_000
 """The size of the folder above which its oldest files go."""
@@ -84,6 +88,18 @@ class Cache:
                 os.unlink(made)  # noqa: PTH108
                 raise
         self._has_written = True
+
+    def derive(
+        self, name: str, parts: Mapping[str, str], kind: type[T], make: Callable[[], T]
+    ) -> T:
+        """A result of this kind that was kept, or one that is made and kept now."""
+        kept = self.read(name, parts)
+        if kept is not None:
+            result: T = make_reader(kind)(kept)
+        else:
+            result = make()
+            self.keep(name, parts, write_value(result))
+        return result
 
     def do_at_end(self, action: Callable[[], None]) -> None:
         """Have something done when the work is: results grow while it goes on."""

@@ -74,12 +74,33 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     exhibits = []
     for chapter in inspection.book.chapters:
         prefix = numbers[chapter.path]
-        for kind, slug, title in _Reader(inspection, chapter).read():
+        for kind, slug, title in _read_exhibits(inspection, chapter):
             counts[kind, prefix] += 1
             count = str(counts[kind, prefix])
             number = f"{prefix}.{count}" if prefix else count
             exhibits.append(Exhibit(kind, chapter.path, slug, number, title))
     return tuple(exhibits)
+
+
+_Exhibits = tuple[tuple[Kind, str, str], ...]
+"""Kind, id and title of each."""
+
+
+def _read_exhibits(inspection: Inspection, chapter: Chapter) -> _Exhibits:
+    """Those of one chapter: they follow from it, from which of its images are files, and from the
+    titles of the views that it quotes."""
+    find, views = inspection.resolved.find_target, inspection.evidence.views
+    files = [isinstance(find(link), ToFile) for link in chapter.links if link.is_image]
+    quoted = (
+        inspection.quotations[chapter.path].views if chapter.path in inspection.quotations else ()
+    )
+    titles = [views[name].title if name in views else None for name in quoted]
+    return chapter.facts.derive(
+        "exhibits",
+        _Exhibits,
+        lambda: tuple(_Reader(inspection, chapter).read()),
+        given=repr((files, titles)),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,9 @@ def html(
             raise ConfigError(*clashes)
         with show_progress("site", len(inspection.book.chapters), quiet) as progress:
             site = folder / "site"
-            proof = build_site(inspection, edition, site, progress, allows_losses=lenient)
+            proof = build_site(
+                inspection, edition, site, progress, allows_losses=lenient, cache=cache
+            )
         print_troubles(proof.report_lacks(), inspection.tree)
         _end_build(proof, edition, folder, site, root)
 
@@ -117,7 +119,13 @@ def epub(
         path = folder / f"{inspection.config.name}.epub"
         with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
             proof, findings = build_epub(
-                inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
+                inspection,
+                edition,
+                path,
+                progress,
+                lenient=skips_images,
+                allows_losses=lenient,
+                cache=cache,
             )
         print_troubles([*findings, *proof.report_lacks()], inspection.tree)
         _end_build(proof, edition, folder, path, root)

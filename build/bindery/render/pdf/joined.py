@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
+from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.model import Chapter, Part, Target, ToChapter, ToFile, ToWeb
 from bindery.render.addresses import find_file_url, join_id, quote_fragment
 from bindery.render.images import Prepared
+from bindery.render.kept_texts import list_parts
 from bindery.render.numbering import Exhibit, list_exhibits, number_chapters
 from bindery.render.provenance_notes import write_additions
 from bindery.render.text.content import (
@@ -114,15 +117,22 @@ class JoinedDialect:
         inspection: Inspection,
         progress: Callable[[str], None],
         web_titles: Mapping[str, str] = NO_TITLES,
+        cache: Cache | None = None,
     ) -> Mapping[str, str]:
-        """The text of each chapter as XHTML, by its path."""
+        """The text of each chapter as XHTML, by its path; with a cache, what was written before is
+        used again."""
         additions = write_additions(inspection, self, folds=False)
         bodies = {}
         for chapter in inspection.book.chapters:
             progress(chapter.title)
             added = additions.get(chapter.path, NOTHING_ADDED)
-            resolved = inspection.resolved
-            bodies[chapter.path] = render_chapter(chapter, resolved, self, added, web_titles)
+            given = chapter, inspection.resolved, self, added, web_titles
+            if cache is None:
+                bodies[chapter.path] = render_chapter(*given)
+            else:
+                name = f"EPUB text of {chapter.path}"
+                make = partial(render_chapter, *given)
+                bodies[chapter.path] = cache.derive(name, list_parts(*given), str, make)
         return bodies
 
     def write_href(self, target: Target, chapter: Chapter) -> str | None:

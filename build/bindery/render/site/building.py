@@ -12,6 +12,7 @@ from jinja2 import Environment
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
+from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.repository import MADE_BY_US, RECORDS_FOLDER
@@ -71,6 +72,7 @@ def build_site(
     progress: Progress,
     *,
     allows_losses: bool = False,
+    cache: Cache | None = None,
 ) -> Proof:
     """Write the site to `out`, whole or not at all. Returns the proof that nothing is missing, or
     with `allows_losses` of what is; raises BookError otherwise.
@@ -79,7 +81,7 @@ def build_site(
     memory cannot be read.
     """
     refuse_foreign(out)
-    site = gather_site(inspection, edition, out, progress)
+    site = gather_site(inspection, edition, out, progress, cache)
     texts = _write_texts(site)
     with make_folder(out) as work:
         for name, text in texts.items():
@@ -120,7 +122,13 @@ def list_files(site: Site) -> dict[str, bytes | Path]:
     return files
 
 
-def gather_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Site:
+def gather_site(
+    inspection: Inspection,
+    edition: Edition,
+    out: Path,
+    progress: Progress,
+    cache: Cache | None = None,
+) -> Site:
     """What the pages of a site are made from; `out` is where the site is to be."""
     config = inspection.config
     places = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
@@ -135,7 +143,7 @@ def gather_site(inspection: Inspection, edition: Edition, out: Path, progress: P
         inspection,
         edition,
         dialect,
-        Texts(inspection, dialect, exhibits, progress),
+        Texts(inspection, dialect, exhibits, progress, cache),
         number_chapters(inspection),
         {
             places[chapter.path]: (which, number)
