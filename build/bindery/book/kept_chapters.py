@@ -81,7 +81,7 @@ def read_chapter(
     def keep() -> None:
         if kept is not None:
             for fact in chapter.facts.grown:
-                cache.made[f"{fact} of {path}"] = "not known of this text, these settings and day"
+                cache.made[f"{fact} of {path}"] = "not known of this text with these settings"
         if kept is None or chapter.facts.grown:
             value: dict[str, Any] = {key: write_value(getattr(chapter, key)) for key in _FIELDS}
             cache.keep(name, parts, {**value, "facts": chapter.facts.write()})

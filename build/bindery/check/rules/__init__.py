@@ -40,7 +40,6 @@ from bindery.check.rules import (
 )
 from bindery.check.rules.rule import Rule, Scope
 from bindery.check.rules.unused_excuse import apply_excuses
-from bindery.core.build_date import read_today
 from bindery.core.config import Config
 from bindery.core.model import Book, Chapter, Finding, Part, ResolvedBook, Severity
 from bindery.evidence.evidence import Evidence
@@ -108,14 +107,13 @@ _ALONE: Sequence[Check] = tuple(
         renamed_variable,
         house_word,
         undated_claim,
-        old_claim,
         wrong_arithmetic,
         broken_code,
         bad_table,
         foreign_syntax,
     )
 )
-"""Those that look at nothing but one chapter, the words of the house and what day it is."""
+"""Those that look at nothing but one chapter and the words of the house."""
 _TOGETHER = tuple(check for check in dict.fromkeys(CHECKS.values()) if check not in _ALONE)
 
 _WEB = "what a web server answered, reported by `bindery links --external`"
@@ -147,16 +145,14 @@ def _check_alone(scope: Scope, chapter: Chapter, config: Config) -> tuple[Findin
         "findings",
         tuple[Finding, ...],
         lambda: tuple(finding for check in _ALONE for finding in check(alone)),
-        given=f"{sorted(config.words.items())} {config.claim_days} {config.maths} {read_today()}",
+        given=f"{sorted(config.words.items())} {config.maths}",
     )
 
 
 def check_book(scope: Scope) -> Iterator[Finding]:
     """Every finding that the book does not excuse, at the severity that the book gives it."""
     given = scope.config
-    config = Config(
-        given.root, "", (), claim_days=given.claim_days, words=given.words, maths=given.maths
-    )
+    config = Config(given.root, "", (), words=given.words, maths=given.maths)
     found = [
         *(finding for check in _TOGETHER for finding in check(scope)),
         *(one for chapter in scope.book.chapters for one in _check_alone(scope, chapter, config)),
