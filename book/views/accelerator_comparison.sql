@@ -1,4 +1,4 @@
--- title: Accelerators compared
+-- title: Peak, memory, links, power and rent of one accelerator
 -- column accelerator: Accelerator
 -- column bf16: BF16 [TFLOPS] .0
 -- column fp8: FP8 [TFLOPS] .0

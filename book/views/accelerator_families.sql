@@ -1,4 +1,4 @@
--- title: Vendors, availability and software
+-- title: How to get each family, and its software below the framework
 -- column family: Family
 -- column members: Members
 -- column how_to_get: How to get it

@@ -1,4 +1,4 @@
--- title: NVIDIA-to-AMD terminology
+-- title: The AMD counterpart of each NVIDIA term
 -- column what: Concept
 -- column nvidia: NVIDIA
 -- column amd: AMD

@@ -1,4 +1,4 @@
--- title: Levels of dcgmi diag
+-- title: When to run each level, from seconds to an hour
 -- column level: Level .0
 -- column name: Name
 -- column minutes: Duration (approx.) [min]

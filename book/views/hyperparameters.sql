@@ -1,4 +1,4 @@
--- title: What published pre-training runs used
+-- title: Learning rate, batch size and Adam settings by run
 -- column run: Run
 -- column size: Parameters [B] .0
 -- column rate: Peak learning rate, in 1e-5 .0

@@ -1,4 +1,4 @@
--- title: Latency against load (M/M/1 and M/D/1)
+-- title: Waiting time explodes as load nears capacity
 -- column load: Load [%] .0
 -- column average: mean, M/M/1 [service times] .1
 -- column p99: p99, M/M/1 [service times] .1

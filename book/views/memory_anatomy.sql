@@ -1,4 +1,4 @@
--- title: What uses the memory in a training step
+-- title: Optimizer states dominate; checkpointing shrinks only activations
 -- column part: Part
 -- column kept: No checkpointing [GB] .1
 -- column selective: Selective [GB] .1

@@ -1,4 +1,4 @@
--- title: Published MFU of real runs
+-- title: MFU by run, with its accelerator and parallelism
 -- column run: Run
 -- column accelerator: Accelerator
 -- column devices: Count

@@ -15,6 +15,7 @@ JOIN collective_mismatch AS b ON b.record = a.record AND b.fault = a.fault AND b
 JOIN collective_mismatch AS c ON c.record = a.record AND c.fault = a.fault AND c.way = 'barrier'
 JOIN records AS r ON r.record = a.record
 WHERE a.way = 'recorder'
+  AND r.machine = 'cpu-x86_64-avx2-2core'
   AND r.newest
   AND r.complete
   AND r.profile = 'demo'

@@ -1,4 +1,4 @@
--- title: Tokens per rank that hide communication
+-- title: The slower the network, the more tokens each rank needs
 -- column node: Network per node, Gbps .0
 -- column busbw: Bus bandwidth [GBps] .0
 -- column ddp: DDP traffic [s] .2

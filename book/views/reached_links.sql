@@ -1,4 +1,4 @@
--- title: Achieved link bandwidth
+-- title: Links deliver less than their specification
 -- column link: Link
 -- column method: Measured with
 -- column specified: Specified [GBps] .1

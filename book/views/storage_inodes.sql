@@ -1,4 +1,4 @@
--- title: Inodes per TB
+-- title: Average file size at which inodes and space run out together
 -- column system: File system
 -- column rule: Rule
 -- column per_tb: Files per TB [M] .1

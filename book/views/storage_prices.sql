@@ -1,4 +1,4 @@
--- title: Storage prices per GB and month
+-- title: 100 TB for a month, cheapest first
 -- column store: Store
 -- column price: Per GB and month [USD] .5
 -- column month: 100 TB, per month [USD] .0

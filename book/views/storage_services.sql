@@ -1,4 +1,4 @@
--- title: Throughput by capacity of rented file systems
+-- title: Capacity to rent for 10 GBps
 -- column service: Service
 -- column rate: Per TiB [MBps] .0
 -- column smallest: Minimum size [TiB] .1

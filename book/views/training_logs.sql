@@ -1,4 +1,4 @@
--- title: Public logbooks and reports of training runs
+-- title: What to read each run's logbook for
 -- column run: Run
 -- column hardware: Hardware
 -- column open: Account

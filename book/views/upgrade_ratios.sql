@@ -1,4 +1,4 @@
--- title: Speed, bandwidth and memory ratios over H100 SXM
+-- title: Each accelerator as a multiple of the H100 SXM
 -- column accelerator: To
 -- column peak: Peak bf16, times .2
 -- column fp8: Peak fp8, times .2

@@ -3,7 +3,7 @@
 # requires-python = ">=3.11"
 # dependencies = []
 # ///
-r"""Are all GPUs of this node, and of these nodes, healthy and alike?
+r"""Are all GPUs of these nodes healthy, and do they match each other?
 
 Reads the error counters and settings of each GPU, from the vendor's commands or from their saved
 output, prints a row per GPU with a verdict and the reasons, and names the outliers.
@@ -15,7 +15,7 @@ throttle reasons, Xid and SXid lines of the kernel log, and what should be the s
 model: VBIOS, driver, ECC mode, power limit. The verdict is the worst that applies:
 
 - `fault`: take the GPU out of service; it or its link has failed
-- `reset`: a reset of the GPU, or a reboot of the node, is due
+- `reset`: reset the GPU or reboot the node
 - `watch`: an early sign, or a state that should not be; look again after the next job
 - `odd`: healthy by itself, but unlike most others of its model
 - `ok`: counters are clean, which does not prove correct results under load
@@ -35,9 +35,9 @@ numbers, UUIDs and addresses are never written.
 
 ## A good answer
 
-Every row is `ok`, every node has its GPUs, and the last line says that all are alike.
+Every row is `ok`, every node has its GPUs, and the last line says that they match.
 
-Exit status: 0 all is well; 1 something was found, or no accelerator was; 2 wrong use.
+Exit status: 0 all is well; 1 a problem, or no accelerator, was found; 2 wrong use.
 """
 
 import contextlib
@@ -443,7 +443,7 @@ def main(arguments: list[str] | None = None) -> int:
     verdicts = [row["verdict"] for row in report.rows]
     counts = [f"{verdicts.count(word)} {word}" for word in SEVERITIES if word in verdicts]
     gpus = sum(row["model"] != SWITCH for row in report.rows)
-    ending = ": all are ok and alike" if set(verdicts) == {"ok"} and not missing else ""
+    ending = ": all are ok and match" if set(verdicts) == {"ok"} and not missing else ""
     print(f"{gpus} GPUs of {len(texts)} nodes: {', '.join(counts)}{ending}", file=sys.stderr)
     report.details = {"nodes": list(texts), "missing": missing, "expected": options.expect}
     report.complete = bool(report.rows)

@@ -20,8 +20,8 @@ host clock on a CPU. Inputs are normally distributed; B is stored as n x k, like
 weight. Before each timing the output gets new random values and a buffer larger than the last-level
 cache is overwritten. Not timed: this, warm-up, and checking each result against float64.
 
-Verdicts: `suspect` if the median is at least 5 times the fastest sample, so something else had the
-device; `stopped early` if the search only looked; `unsteady` if samples differ by more than 5 %.
+Verdicts: `suspect` if the median is at least 5 times the fastest sample, so something else used the
+device; `stopped early` after the search's 5 samples; `unsteady` if samples differ by more than 5 %.
 
 All shapes are measured, in a random order. A grid of 600 shapes and more with `--budget` is
 searched: 5 samples of each shape, then the most promising in full, in a twentieth of the time.
@@ -47,6 +47,7 @@ device that failed, nothing measured, or a signal; 2 wrong use.
 """
 
 import argparse
+import contextlib
 import functools
 import itertools
 import math
@@ -64,13 +65,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, natural_int, positive_float, positive_int, start
 from kit.device import choose_device, describe_run, import_torch, is_out_of_memory
+from kit.files import read_text
 from kit.nvml import ClockSampler, open_nvml
 from kit.plot import draw_map
 from kit.ranks import first_line, gather, join_ranks, launch_ranks, leave_ranks, read_place
 from kit.report import Progress, Report, Row, format_table, read_json
 from kit.stats import earned, scaled, summarize, verdict_of_samples
 from kit.stop import Stop, Stopped
-from kit.timing import Stopwatch, make_cache_flush
+from kit.timing import Stopwatch
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -78,7 +80,7 @@ METHOD = 1
 PROFILES = {
     "demo": [
         "--device", "cpu", "--m", "256", "512", "--n", "256", "512", "--k", "256", "512",
-        "--num-iterations", "20", "--accelerator-warmup-seconds", "0.5",
+        "--num-iterations", "20", "--accelerator-warmup-seconds", "0.5", "--threads", "1",
     ],
     "full": ["--m-range", "0", "20480", "1024", "--n-range", "0", "20480", "1024",
              "--k-range", "0", "20480", "1024", "--budget", "30m"],
@@ -188,6 +190,23 @@ class Bench:
         for name, time_of in (("median", "median"), ("mean", "mean"), ("max", "min")):
             row[f"flops_per_second_{name}"] = flops / row[f"seconds_{time_of}"]
         return row | judge(row, options.peak and options.peak * 1e12)
+
+
+def make_cache_flush(torch: Any, device: Any) -> Callable[[], None]:
+    """A function that overwrites more memory than the last-level caches hold."""
+    size = 512 * 1024**2 if device.type != "cpu" else max(64 * 1024**2, 2 * read_cpu_cache())
+    buffer = torch.empty(size, dtype=torch.uint8, device=device)
+    return lambda: buffer.zero_()
+
+
+def read_cpu_cache(sysfs: Path = Path("/sys/devices/system/cpu")) -> int:
+    """Bytes of all level-3 caches of this machine; 0 where the system does not say."""
+    sizes: dict[str, int] = {}
+    for folder in sysfs.glob("cpu[0-9]*/cache/index3"):
+        with contextlib.suppress(ValueError):
+            owners = read_text(folder / "shared_cpu_list")
+            sizes[owners] = int(read_text(folder / "size").strip("K")) * 1024
+    return sum(sizes.values())
 
 
 def measure_error(a: Any, b: Any, c: Any) -> float:
@@ -300,7 +319,6 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> None:
         rows = read_resumed(options.resume, label, report.details)
         report.notes.append(f"{len(rows)} shapes of {label} come from --resume")
     progress = Progress(total, "shapes", quiet=bench.stop.quiet)
-
     skipped: list[Shape] = []
 
     def measure(shape: Shape, look: bool = False) -> Row | None:
@@ -436,6 +454,7 @@ def build_parser() -> Parser:
     which.add_argument("--device", help="cuda:1, xpu, cpu (default: the accelerator, else the CPU)")
     which.add_argument("--all-devices", action="store_true",
                        help="all accelerators of this node at once; names the slowest")
+    add("--threads", type=positive_int, metavar="N", help="threads on a CPU (default: torch's)")
     add("--resume", metavar="PATH", help="take over the shapes of an earlier run's JSON")
     add("--peak", type=positive_float, metavar="TFLOPS",
         help="theoretical dense peak: prints the share of it and flags rates above it")
@@ -453,6 +472,7 @@ def main(arguments: list[str] | None = None) -> int:
             if not getattr(options, name):
                 raise UsageError(f"--{name}-range {first} {last} {step} is empty: STOP is excluded")
     torch = import_torch()
+    torch.set_num_threads(options.threads or torch.get_num_threads())
     is_rank = "LOCAL_WORLD_SIZE" in os.environ  # started by torchrun, or by launch_ranks
     if options.all_devices and not is_rank:
         if not torch.accelerator.is_available():

@@ -19,7 +19,7 @@ to be aligned: to 8 for loads of 16 bytes, 64 for whole cache lines, 128 or 256 
 
 The three matmuls and the activation of one rank, forward, or with `--mode fwd_bwd` forward and
 backward, between two device events, or by the host clock on a CPU. Widths are visited in `--rounds`
-rounds, each in another order, so that slow heating affects all alike. Not timed: warm-up,
+rounds, each in another order, so that slow heating affects all equally. Not timed: warm-up,
 communication, and the check of each answer against float64.
 
 ## How to run
@@ -203,11 +203,11 @@ def build_parser() -> Parser:
         help="tokens per call: batch times sequence (default: 16384, on a CPU 256)")
     add("--dtype", choices=tuple(ERROR_LIMITS), default="bfloat16", help="(default: bfloat16)")
     add("--mode", choices=("fwd", "fwd_bwd"), default="fwd", help="what is timed (default: fwd)")
-    add("--window", type=positive_int, default=128, help="distance from 8/3 (default: 128)")
-    add("--step", type=positive_int, default=8, help="a share is a multiple of this (default: 8)")
+    add("--window", type=positive_int, default=128, help="largest distance from 8/3 (default: 128)")
+    add("--step", type=positive_int, default=8, help="d_ff / tp is a multiple of this (default: 8)")
     add("--num-iterations", type=positive_int, default=20, help="samples per round (default: 20)")
-    add("--num-warmup-iterations", type=natural_int, default=10, help="calls before (default: 10)")
-    add("--rounds", type=positive_int, default=3, help="visits of each width (default: 3)")
+    add("--num-warmup-iterations", type=natural_int, default=10, help="(default: 10)")
+    add("--rounds", type=positive_int, default=3, help="visits to each width (default: 3)")
     add("--peak", type=positive_float, metavar="TFLOPS", help="dense peak: flags rates above it")
     add("--device", help="cuda:1, xpu, cpu (default: the accelerator, else the CPU)")
     # fmt: on

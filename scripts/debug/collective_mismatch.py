@@ -14,8 +14,8 @@ or a monitored barrier before each collective. `read` compares the flight record
 
 Each rank numbers the collectives of a group. At the first number at which ranks differ in
 operation, shape or data type, the smaller side is named, or both where they are equal. If ranks 0
-and 1 have all_reduce as number 3 and rank 2 has broadcast, rank 2 is named, at 3. Otherwise the
-ranks are named that have not come to the number at which others wait. all_to_all, gather, scatter
+and 1 have all_reduce as number 3 and rank 2 has broadcast, rank 2 is named, at 3. Otherwise it
+names the ranks that have not reached the number at which others wait. all_to_all, gather, scatter
 and the uneven forms may differ in shape. A dump is a pickle, which can run code: only lists,
 numbers and text are accepted.
 
@@ -32,10 +32,10 @@ numbers and text are accepted.
     # and when it hangs
     touch /shared/fr/dump_now
 
-A good answer of `play`: the recorder and DETAIL name every fault, the barrier only the missing
-rank. Of `read`: `no rank differs`, or the rank, its collective and its line of code.
+A good answer from `play`: the recorder and DETAIL name every fault, the barrier only the missing
+rank. From `read`: `no rank differs`, or the rank, its collective and its line of code.
 
-Exit status: 0 each fault was named as it should be, or no rank differs; 1 not so; 2 wrong use.
+Exit status: 0 each fault was named as it should be, or no rank differs; 1 otherwise; 2 wrong use.
 """
 
 import argparse
@@ -397,7 +397,7 @@ def build_parser() -> Parser:
     # fmt: off
     add("task", choices=("play", "read"), help="play faults, or read the dumps of a job")
     add("names", nargs="*", metavar="FAULT|FOLDER",
-        help=f"of play, {', '.join(FAULTS)} (default: all); of read, folders with dumps")
+        help=f"for play: {', '.join(FAULTS)} (default: all); for read: folders with dumps")
     add("--by", nargs="+", choices=tuple(CAN_NAME), default=list(CAN_NAME),
         help="ways to name the rank (default: all)")
     add("--ranks", type=positive_int, default=3, metavar="N",

@@ -6,12 +6,12 @@
 r"""How much memory do a command and all its processes need at their peak?
 
 Wraps any command, samples it and everything it starts (torchrun's ranks, DataLoader workers, also
-processes whose parent has ended), prints a line now and then, and the largest values at the end.
+processes whose parent has ended), prints a line every `--report` and the peaks at the end.
 The command keeps its input, output, signals and exit status.
 
 ## What is measured
 
-- RSS: memory in RAM, added up over all processes. Memory that several share counts in each.
+- RSS: memory in RAM, added up over all processes. Shared memory counts in each of them.
 - PSS: the same with shared memory divided among those who share it, so the sum is right.
 - GPU: what NVML says that these processes have on all GPUs (needs nvidia-ml-py).
 - peak RSS of a process: from the kernel, which misses nothing. A peak of a sum that is shorter than

@@ -14,7 +14,7 @@ of the file is the line that ran.
     12:03:11 r3 4711 line  mypkg.model:42         x = self.a(x)
 
 The columns are time, rank (if a launcher set one), process (`4711/4713` in a thread) and event. The
-line of a call is that of the definition. A generator that goes on is a call too.
+line of a call is that of the definition. Resuming a generator is a call too.
 
 ## What is traced
 
@@ -261,7 +261,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
     add("--demo", action="store_true", help="trace a small script and check the lines")
     add("--version", action="version", version=f"nicer_trace {__version__}")
-    add("program", nargs=argparse.REMAINDER, metavar="SCRIPT", help="what to run")
+    add("program", nargs=argparse.REMAINDER, metavar="SCRIPT", help="script to run")
     # fmt: on
     return parser
 

@@ -3,7 +3,7 @@
 # requires-python = ">=3.11"
 # dependencies = ["torch>=2.6"]
 # ///
-r"""Can all ranks of all nodes talk to each other, and if not, which one is the reason?
+r"""Can all ranks of all nodes talk to each other, and if not, which one is to blame?
 
 A job that hangs at the start prints nothing for half an hour, and then an error on every rank. This
 tool goes through the same steps with a short `--timeout`, and names the ranks and nodes that are
@@ -39,7 +39,7 @@ Start the ranks directly, as above, where a node may be missing: torchrun waits 
 it starts anything.
 
 A good answer: `all N ranks on M nodes can talk`, within seconds. Otherwise the lines below the
-table say which rank is the reason, and what to type next.
+table say which rank is to blame, and what to type next.
 
 Exit status: 0 all ranks can talk; 1 they cannot, an answer is wrong, or versions differ; 2 wrong
 use.
@@ -420,7 +420,7 @@ def build_parser() -> Parser:
     add("--hosts", metavar="LIST",
         help="nodes that should be there, such as node[01-04] (default: those of the Slurm job)")
     add("--inject", type=injection, action="append", default=[], metavar="FAULT",
-        help="a failure to see: die:RANK:STEP, hang:RANK:STEP or absent:RANK")
+        help="a failure to inject: die:RANK:STEP, hang:RANK:STEP or absent:RANK")
     # fmt: on
     add_rank_options(parser)
     parser.set_defaults(timeout=30.0)

@@ -3,9 +3,9 @@
 # requires-python = ">=3.11"
 # dependencies = ["torch>=2.6"]
 # ///
-r"""Which setting or mistake in training draws which loss curve?
+r"""Which setting or mistake in training causes which loss curve?
 
-A loss curve that looks wrong has few causes, and each draws its own picture. This tool makes the
+A loss curve that looks wrong has few causes, and each gives it another shape. This tool makes the
 mistakes on purpose, one at a time, in a network so small that each run takes seconds on one CPU
 core.
 

@@ -1,4 +1,4 @@
-"""Alerts by mail, webhook or stdout, sent once per change, as a small TOML file asks for them."""
+"""Alerts by mail, webhook or stdout, sent once per change, and the TOML file that asks for them."""
 
 import argparse
 import getpass
@@ -6,14 +6,19 @@ import http.client
 import json
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kit.cli import UsageError
 from kit.report import read_json, write_json
-from kit.settings import read_secret, read_table, read_toml
 
+KINDS = {str: "text in quotes", dict: "a table", list: "a list"}
+
+Readers = Mapping[str, type | Callable[[str], Any]]
+"""By key: a type of KINDS, or what makes a value of a text, as a type of argparse does."""
 SECONDS = 30.0
 """What a server may take to answer."""
 
@@ -86,6 +91,45 @@ class Stdout(NamedTuple):
 
 
 Channel = Mail | Webhook | Stdout
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """The content of a TOML file. Raises UsageError."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise UsageError(f"{path}: {error}") from error
+
+
+def read_table(place: str, table: Any, readers: Readers, needed: str = "") -> dict[str, Any]:
+    """What the readers make of the values of a table. Raises UsageError, which begins with `place`,
+    for a key without a reader, for a wrong value, and where the needed key is missing."""
+    if not isinstance(table, dict):
+        raise UsageError(f"{place}has to be a table")
+    found = {}
+    for key, value in table.items():
+        if key not in readers:
+            raise UsageError(f"{place}{key}: no such key; known: {', '.join(readers)}")
+        kind = readers[key] if readers[key] in KINDS else str
+        if type(value) is not kind:
+            raise UsageError(f"{place}{key}: has to be {KINDS[kind]}")
+        try:
+            found[key] = readers[key](value)
+        except (argparse.ArgumentTypeError, ValueError) as error:
+            raise UsageError(f"{place}{key}: {error}") from error
+    if needed and needed not in found:
+        raise UsageError(f"{place}{needed}: missing")
+    return found
+
+
+def read_secret(path: Path) -> list[str]:
+    """The lines of a file that others may not read. Raises ArgumentTypeError."""
+    try:
+        if path.stat().st_mode & 0o077:
+            raise argparse.ArgumentTypeError(f"others can read {path}: chmod 600 it")
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from error
 
 
 def mail_server(text: str) -> tuple[str, int]:

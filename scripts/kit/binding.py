@@ -83,12 +83,12 @@ def _read_kfd(root: Path) -> list[Gpu]:
     return gpus
 
 
-def choose_visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> list[Gpu]:
-    """The GPUs in the order in which the program numbers them. A list ends at the first entry that
-    names no GPU (MIG devices too), and one with an entry twice is empty, as CUDA has it."""
-    visible = list(gpus)
+def choose_visible(gpus: Sequence[Gpu] | None, environ: Mapping[str, str]) -> list[Gpu]:
+    """The GPUs (None: all of this machine) that the program sees, in its order. A list of them ends
+    at an entry that names no GPU (MIG devices too); with an entry twice it is empty, as in CUDA."""
+    visible = list(find_gpus() if gpus is None else gpus)
     names = ["CUDA_VISIBLE_DEVICES"]
-    if gpus and gpus[0].vendor == "amd":  # ROCR hides first, HIP counts what it leaves
+    if visible and visible[0].vendor == "amd":  # ROCR hides first, HIP counts what it leaves
         hip = "HIP_VISIBLE_DEVICES"
         names = ["ROCR_VISIBLE_DEVICES", hip if hip in environ else names[0]]
     for name in names:

@@ -177,8 +177,9 @@ class Merged:
         self.notes += [f"no stack of {name_ranks(r)}: {text}" for text, r in errors.items()][:8]
         parts = [f"{name_ranks(absent)} gone"] if absent and by_rank else []
         for row in self.rows:
-            noun = "rank" if row["count"] == 1 else "ranks"
-            parts.append(f"{noun} {row['ranks']} in {row['place']}")
+            noun, place = "rank" if row["count"] == 1 else "ranks", row["place"]
+            link = " " if place.startswith("(") else " in "
+            parts.append(f"{noun} {row['ranks']}{link}{place}")
         if len(parts) > 7:
             parts = [*parts[:5], f"{len(parts) - 6} more call sites", parts[-1]]
         self.summary = "; ".join(parts) or "no process was found"
@@ -343,8 +344,9 @@ def take_stacks(ranks: Sequence[Row], seconds: float, file: str | None = None) -
             except OSError as error:
                 reasons.append(str(error))
         stat = read_stat(one["pid"])
-        state = STATES.get(stat.state, f"it is in state {stat.state}") if stat else "it is gone"
-        return {**DUMP_KIND, **one, "error": "; ".join([state, *reasons]), "threads": []}
+        state = STATES.get(stat.state) if stat else "it is gone"
+        error = "; ".join(filter(None, [state, *reasons]))
+        return {**DUMP_KIND, **one, "error": error, "threads": []}
 
     with ThreadPoolExecutor(min(32, max(1, len(ranks)))) as pool:
         return list(pool.map(take, ranks))

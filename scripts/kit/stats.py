@@ -86,23 +86,3 @@ def bus_factor(collective: str, ranks: int) -> float:
     """busbw / algbw, as nccl-tests defines it."""
     part = (ranks - 1) / ranks
     return 2 * part if collective == "all_reduce" else part if collective in PARTIAL else 1.0
-
-
-def fit_line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float | None] | None:
-    """Latency in seconds and bandwidth in B/s of t = latency + size / bandwidth, by least squares
-    of the relative errors; None below three sizes, bandwidth None where time does not grow."""
-    if len(set(sizes)) < 3:
-        return None
-    weights = [1 / t**2 for t in seconds]
-    points = list(zip(weights, sizes, seconds, strict=True))
-    total = sum(weights)
-    mean_size = sum(w * s for w, s, _ in points) / total
-    mean_time = sum(w * t for w, _, t in points) / total
-    variance = sum(w * (s - mean_size) ** 2 for w, s, _ in points)
-    slope = sum(w * (s - mean_size) * (t - mean_time) for w, s, t in points) / variance
-    slope = max(slope, 0.0)
-    latency = mean_time - slope * mean_size
-    if latency < 0:  # then the line goes through the origin
-        latency = 0.0
-        slope = sum(w * s * t for w, s, t in points) / sum(w * s * s for w, s, _ in points)
-    return latency, 1 / slope if slope else None

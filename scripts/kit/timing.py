@@ -1,13 +1,10 @@
 """Timing work on a device: by its events where it has them, by the host clock on a CPU."""
 
-import contextlib
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from kit.device import synchronize
-from kit.files import read_text
 
 
 class Stopwatch:
@@ -55,20 +52,3 @@ class Stopwatch:
                 seconds.append(time.perf_counter() - start_time)
         synchronize(self.torch, self.device)
         return seconds or [began.elapsed_time(ended) / 1e3 for began, ended in events]
-
-
-def make_cache_flush(torch: Any, device: Any) -> Callable[[], None]:
-    """A function that overwrites more memory than the last-level caches hold."""
-    size = 512 * 1024**2 if device.type != "cpu" else max(64 * 1024**2, 2 * read_cpu_cache())
-    buffer = torch.empty(size, dtype=torch.uint8, device=device)
-    return lambda: buffer.zero_()
-
-
-def read_cpu_cache(sysfs: Path = Path("/sys/devices/system/cpu")) -> int:
-    """Bytes of all level-3 caches of this machine; 0 where the system does not say."""
-    sizes: dict[str, int] = {}
-    for folder in sysfs.glob("cpu[0-9]*/cache/index3"):
-        with contextlib.suppress(ValueError):
-            owners = read_text(folder / "shared_cpu_list")
-            sizes[owners] = int(read_text(folder / "size").strip("K")) * 1024
-    return sum(sizes.values())

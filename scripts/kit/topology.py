@@ -50,11 +50,6 @@ def format_cpus(cpus: Iterable[int]) -> str:
     return format_spans(cpus) or "-"
 
 
-def format_mask(cpus: Iterable[int]) -> str:
-    """`0xff00`: a mask for `srun --cpu-bind=mask_cpu:`."""
-    return hex(sum(1 << cpu for cpu in cpus))
-
-
 def read_topology(root: Path = Path("/")) -> Topology:
     """NUMA nodes and cores; a kernel without NUMA has one node."""
     system = root / "sys/devices/system"

@@ -116,7 +116,7 @@ class Call:
             self.received = job.torch.empty(received, dtype=kind, device=job.device)
 
     def start(self) -> list[Any]:
-        """Start the collective; returns what has to be waited for."""
+        """Start the collective; returns the handles to wait for."""
         dist, rank, ranks = self.job.torch.distributed, self.job.rank, self.job.size
         if self.name == "all_reduce":
             return [dist.all_reduce(self.sent, async_op=True)]
@@ -132,15 +132,15 @@ class Call:
         receive = dist.P2POp(dist.irecv, self.received, (rank - 1) % ranks)
         return list(dist.batch_isend_irecv([send, receive]))
 
-    def give(self, index: Any) -> Any:
-        """What this rank sends at an index. In a sum one rank gives a number and the others zeros,
-        so that no data type rounds the sum, and each rank counts."""
+    def sent_value(self, index: Any) -> Any:
+        """What this rank sends at an index. In a sum one rank sends a number and the rest zeros, so
+        that no data type rounds the sum, and each rank counts."""
         rank = self.job.rank
         if self.name in SUMS:
             return number(index, rank) * (index % self.job.size == rank)
         return number(index, rank) * (self.name != "broadcast" or rank == 0)
 
-    def expect(self, index: Any) -> Any:
+    def right_value(self, index: Any) -> Any:
         """What this rank has to receive at an index."""
         rank, ranks, part = self.job.rank, self.job.size, self.part
         if self.name in SUMS:
@@ -156,12 +156,12 @@ class Call:
         torch, device = self.job.torch, self.job.device
         self.received.zero_()
         for begin, block in enumerate(self.sent.split(BLOCK)):
-            block.copy_(self.give(begin * BLOCK + torch.arange(len(block), device=device)))
+            block.copy_(self.sent_value(begin * BLOCK + torch.arange(len(block), device=device)))
         for work in self.start():
             work.wait()
         wrong = 0
         for begin, block in enumerate(self.received.split(BLOCK)):
-            right = self.expect(begin * BLOCK + torch.arange(len(block), device=device))
+            right = self.right_value(begin * BLOCK + torch.arange(len(block), device=device))
             wrong += int((block != right).sum())
         return wrong
 
@@ -175,38 +175,36 @@ def measure(
     job: Job, stop: Stop, watch: Stopwatch, entry: tuple[str, str, int], options: argparse.Namespace
 ) -> tuple[Row, list[list[float]]]:
     """One row: a collective in a mode at a size, over all ranks, and the seconds per call of each
-    rank's samples. Raises Stopped on all ranks.
-
-    Summing collectives run on zeros, so that repeated sums neither grow nor overflow; what a
-    collective sends does not change its speed.
-    """
+    rank's samples. Raises Stopped on all ranks."""
     name, mode, size_bytes = entry
     call = Call(job, name, size_bytes, options.dtype)
-    calls = options.depth if mode == "async" else 1
+    depth = options.depth if mode == "async" else 1
+
+    def run_calls(count: int) -> None:
+        queue = [call.start() for _ in range(count)]
+        for handle in itertools.chain.from_iterable(queue):
+            handle.wait()  # on an accelerator this only orders the stream
+
     wrong = call.count_wrong()
     if name in SUMS:
-        call.sent.zero_()
-    seconds = []
-
-    def run(count: int) -> None:
-        for pending in [call.start() for _ in range(count)]:
-            for one in pending:
-                one.wait()  # on an accelerator this only orders the stream
-
-    for turn in range(-options.num_warmup_iterations, options.num_iterations):
-        count = calls if turn >= 0 else 1
-        synchronize(job.torch, job.device)
+        call.sent.zero_()  # repeated sums of zeros do not overflow, and take as long
+    for _ in range(options.num_warmup_iterations):
         meet(job, stop)
-        seconds.append(watch.time(functools.partial(run, count)) / count)
+        run_calls(1)
+    seconds = []  # per call, of each sample
+    for _ in range(options.num_iterations):
+        synchronize(job.torch, job.device)
+        meet(job, stop)  # a barrier
+        seconds.append(watch.time(functools.partial(run_calls, depth)) / depth)
     wrong += call.count_wrong()
-    by_rank = gather(job, (seconds[options.num_warmup_iterations :], wrong))
+    by_rank = gather(job, (seconds, wrong))
     row: Row = {
         "collective": name,
         "mode": mode,
         "dtype": options.dtype,
         "size_bytes": call.size_bytes,
         "ranks": job.size,
-        "calls": calls,
+        "calls": depth,
         **summarize_ranks([times for times, _ in by_rank], name, call.size_bytes),
         "wrong_elements": sum(wrong for _, wrong in by_rank),
     }

@@ -55,7 +55,7 @@ from kit.cli import Parser, UsageError, positive_int, size, start
 from kit.device import describe_run, synchronize
 from kit.ranks import Job, add_rank_options, begin_ranks, end_together, exit_status, gather, meet
 from kit.report import Report, Row, format_bytes, format_seconds, format_table
-from kit.stats import earned, fit_line, scaled, summarize, verdict_of_samples
+from kit.stats import earned, scaled, summarize, verdict_of_samples
 from kit.stop import Stop
 from kit.timing import Stopwatch
 
@@ -109,6 +109,26 @@ def measure(
         points.append((4.0 * elements, statistics.median(means)))
     latency, bandwidth = fit_line(*zip(*points, strict=True)) or (None, None)
     report.details["model"] = {"latency_seconds": latency, "bytes_per_second": bandwidth}
+
+
+def fit_line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float | None] | None:
+    """Latency in seconds and bandwidth in B/s of t = latency + size / bandwidth, by least squares
+    of the relative errors; None below three sizes, bandwidth None where time does not grow."""
+    if len(set(sizes)) < 3:
+        return None
+    weights = [1 / t**2 for t in seconds]
+    points = list(zip(weights, sizes, seconds, strict=True))
+    total = sum(weights)
+    mean_size = sum(w * s for w, s, _ in points) / total
+    mean_time = sum(w * t for w, _, t in points) / total
+    variance = sum(w * (s - mean_size) ** 2 for w, s, _ in points)
+    slope = sum(w * (s - mean_size) * (t - mean_time) for w, s, t in points) / variance
+    slope = max(slope, 0.0)
+    latency = mean_time - slope * mean_size
+    if latency < 0:  # then the line goes through the origin
+        latency = 0.0
+        slope = sum(w * s * t for w, s, t in points) / sum(w * s * s for w, s, _ in points)
+    return latency, 1 / slope if slope else None
 
 
 def add_results(
@@ -166,7 +186,7 @@ def build_parser() -> Parser:
     parser = Parser(__doc__, "all_reduce_latency_comp", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
-    add("--payload", type=size, help="bytes in all (default: 4GB, on a CPU 32MB)")
+    add("--payload", type=size, help="total bytes (default: 4GB, on a CPU 32MB)")
     add("--pieces", type=positive_int, metavar="N",
         help="number of small calls (default: 1000, on a CPU 200)")
     add("--num-iterations", type=positive_int, default=10, metavar="N",

@@ -364,7 +364,7 @@ def build_parser() -> Parser:
     add("--again", type=duration, metavar="DURATION",
         help="read the counters of this node again after 60s, 5m: report what has grown")
     add("--fabric", action="store_true", help="all links of the fabric, by iblinkinfo")
-    add("--ignore", nargs="+", default=[], metavar="CARD[/PORT]",
+    add("--ignore", nargs="+", default=[], metavar="NIC[/PORT]",
         help="NICs and ports to leave out: mlx5_4, mlx5_0/2")
     # fmt: on
     return parser

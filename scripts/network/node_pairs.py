@@ -13,7 +13,7 @@ each round all pairs run all_reduce at the same time, then the partners change.
 
 A pair is as fast as the slowest of three: node a, node b, and the link between them. A fast pair
 therefore clears both nodes. A slow pair of two cleared nodes is a slow link. A node that nothing
-clears, slow with at least two cleared partners, is a slow node. What cannot be told is `unclear`.
+clears, slow with at least two cleared partners, is a slow node. Everything else is `unclear`.
 
 The rounds are repeated as long as something looks slow, at most `--repeats` times. The best repeat
 of a pair counts, compared with the typical pair (the lower quartile). It is slow above `--slower`
@@ -42,8 +42,8 @@ only 4 of N-1 links of each node. A signal to rank 0 ends the run after its roun
 
 ## A good answer
 
-No slow node, no slow link, and `slow from` 1.2. Take a slow node out and run the rest again. Of a
-slow link, look at cable, port and switch (ib_report.py). Many slow pairs without a slow node are a
+No slow node, no slow link, and `slow from` 1.2. Take a slow node out and run the rest again. For a
+slow link, check cable, port and switch (ib_report.py). Many slow pairs without a slow node are a
 network of two speeds: near and far, or one rail of several.
 
 Exit status: 0 nothing is slow; 1 something is slow, dead or wrong, or a signal; 2 wrong use.

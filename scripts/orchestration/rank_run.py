@@ -6,7 +6,7 @@
 r"""Which rank am I, where is rank 0, and which CPUs, network and caches are mine?
 
 Put this in front of a command that a launcher starts once per rank. It sets what torch.distributed
-reads and what each rank should have of its own, prints one line about it, and becomes the command.
+reads and what each rank should have to itself, prints one line about it, and becomes the command.
 
 ## What is set, and from what
 
@@ -62,7 +62,6 @@ from kit.binding import (
     apply_binding,
     become,
     choose_visible,
-    find_gpus,
     plan_bindings,
     verify_binding,
 )
@@ -70,15 +69,7 @@ from kit.cli import Parser, UsageError, positive_int, start
 from kit.files import is_shared, read_text
 from kit.launchers import Task, find_task
 from kit.report import Report, format_table
-from kit.topology import (
-    Cpus,
-    Topology,
-    format_cpus,
-    format_mask,
-    parse_cpus,
-    read_affinity,
-    read_topology,
-)
+from kit.topology import Cpus, Topology, format_cpus, parse_cpus, read_affinity, read_topology
 
 __version__ = "0.2.0"
 
@@ -170,7 +161,7 @@ def plan_share(
         notes.append(f"nothing was bound: Slurm gave this job {granted} CPUs without confining it")
     elif options.cpus == "exclusive" or not is_bound:
         if binding.is_bound:
-            source = f"{binding.verdict}, by {binding.source}"
+            source = f"{binding.verdict}: {binding.source}"
             return Share(binding.cpus, binding.omp_threads, source, binding, plan, notes)
         reason = f"is {binding.verdict}" if topology.nodes else "is not shown in /sys"
         notes.append(f"the topology {reason}, so ranks run unbound")
@@ -271,7 +262,7 @@ def fill_in(text: str, place: Task) -> str:
 def show(options: Namespace, place: Task, share: Share, rows: list[Setting]) -> int:
     """Print what would be set; the exit status."""
     report = Report("rank_run", __version__, 1, options.json)
-    masks = ",".join(format_mask(binding.cpus) for binding in share.plan)
+    masks = ",".join(hex(sum(1 << cpu for cpu in binding.cpus)) for binding in share.plan)
     rows.append(Setting("CPUs", format_cpus(share.cpus), share.source))
     rows.append(Setting("mask_cpu", masks, "plan of all local ranks"))
     print(format_table((f"rank {place.rank} of {place.size}", "value", "from"), rows))
@@ -344,7 +335,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not (program or options.dry_run):
         raise UsageError("name a program to run, or --dry-run to see what would be set")
     place = find_place(os.environ, options.ranks)
-    topology, gpus = read_topology(), choose_visible(find_gpus(), os.environ)
+    topology, gpus = read_topology(), choose_visible(None, os.environ)
     granted = int(os.environ.get("SLURM_CPUS_ON_NODE", 0)) if place.launcher == "Slurm" else 0
     share = plan_share(place, options, topology, gpus, *read_affinity(topology), granted)
     rows = list_settings(place, os.environ, options, share)

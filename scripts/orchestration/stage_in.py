@@ -6,7 +6,7 @@
 r"""Is the dataset complete on this node's own disk or memory, and if not, can it be copied there?
 
 Unpacks a tar of a dataset to node-local storage, once per node however many ranks ask at the same
-time. What it puts there is complete, or it is not there at all.
+time. The dataset appears there complete or not at all.
 
 ## How it works
 
@@ -19,7 +19,7 @@ time. What it puts there is complete, or it is not there at all.
   memory (tmpfs) the free memory of the machine and of the job's cgroup (v2) counts.
 - Safe: paths or links that lead out of the target are refused.
 - Again: the same archive (name, size, modification time, checksum) is found and not copied, until
-  the node reboots. Another one of its name is refused until `--remove`.
+  the node reboots. A different one of that name is refused until `--remove`.
 
 What is timed: reading, unpacking and checksum of the archive, without waiting for another process.
 The rate is archive bytes / seconds.

@@ -7,7 +7,7 @@ r"""How long do people wait for this file system?
 
 Times what developers wait for all day: importing a Python package, unpacking and removing a tree of
 small files, `git clone`, `git status`, `ls -l` of a large directory. Each is done on the path in
-question and, in turn, on a local one beside it, in new directories that are removed.
+question and, in turn, on a local one, in new directories that are removed.
 
 ## What is timed
 

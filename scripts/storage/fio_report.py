@@ -3,7 +3,7 @@
 # requires-python = ">=3.11"
 # dependencies = []
 # ///
-r"""What do these results of fio say, and how do they compare?
+r"""What do these fio results say, and how do they compare?
 
 Reads the JSON of one or more runs of fio 3 (`--output-format=json` or `json+`) and prints one
 Markdown table: a row per job, direction and file, with the files of one job below each other.
@@ -14,7 +14,7 @@ Warnings around the JSON do not matter, nor do several results in one file, or f
 Jobs of one name and group that ran at the same time become one row: rates are added, the mean
 latency (clat) is over all requests, percentiles come from the histograms of json+ (a dash without
 them). Jobs that did not run at the same time keep their own rows and are named as a problem,
-because the sum of their rates is the rate of nothing.
+because the sum of their rates means nothing.
 
 Files that fio_scan kept (`NAME.run1.json`) are repeats of one load: their row shows the medians.
 
@@ -28,7 +28,7 @@ Files that fio_scan kept (`NAME.run1.json`) are repeats of one load: their row s
 
 ## A good answer
 
-Every row is `ok`: direct I/O and no error. `buffered` rows are numbers of the page cache.
+Every row is `ok`: direct I/O and no error. `buffered` rows measure the page cache.
 
 Exit status: 0 done; 1 a file without results, a job that failed, or jobs that did not run at the
 same time; 2 wrong use.

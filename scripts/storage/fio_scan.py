@@ -21,7 +21,8 @@ with one request each.
 
 Verdicts: `memory` and `buffered` mean that the numbers are those of memory, because direct I/O
 (O_DIRECT) is not possible; `too fast` that no drive reads a block in so little time, so a cache
-does; `unsteady` that the IQR is above 10 % of the median.
+does; `unsteady` that the IQR is above 10 % of the median. A note says when a disk that the kernel
+lists as spinning is faster than spinning disks are: often the host caches a virtual disk.
 
 ## How to run
 
@@ -54,7 +55,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, positive_int, size, start
-from kit.files import find_file_system
+from kit.files import find_file_system, read_text
 from kit.fio import add_jobs, explain_not_simultaneous, list_jobs, parse_fio, read_job, round_digits
 from kit.report import Progress, Report, Row, format_bytes, format_table
 from kit.stats import scaled, summarize
@@ -91,6 +92,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 UNSTEADY = 0.1
 SHORTEST_READ = 5e-6
 """No drive behind PCIe reads a block in less."""
+SPINNING_SEEK, SPINNING_RATE = 1e-3, 0.6e9
+"""The shortest random read of a spinning disk, and the fastest that one streams."""
 
 
 class Load(NamedTuple):
@@ -208,6 +211,21 @@ def scan(loads: list[Load], options: argparse.Namespace, stop: Stop, report: Rep
             ]
 
 
+def is_listed_as_spinning(path: Path) -> bool:
+    """Whether the kernel lists the disk below a path as a spinning one."""
+    device = path.stat().st_dev
+    disk = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+    # The folder of a partition is in that of its disk.
+    return "1" in [read_text(folder / "queue/rotational") for folder in (disk, disk.parent)]
+
+
+def beats_spinning_disk(row: Row) -> bool:
+    """Whether a row's numbers are beyond any single spinning disk."""
+    seconds = row["latency_seconds_p50"] if row["pattern"] == "randread" else None
+    rate = row["bytes_per_second_median"] or 0
+    return row["access"] == "direct" and ((seconds or 1) < SPINNING_SEEK or rate > SPINNING_RATE)
+
+
 def print_results(report: Report) -> None:
     """Print the table and the notes."""
     cells = [
@@ -277,6 +295,9 @@ def main(arguments: list[str] | None = None) -> int:
     report.details["file_system"] = file_system
     report.details["settings"] = {name: getattr(options, name) for name in names}
     print_results(report)
+    if is_listed_as_spinning(options.path) and any(map(beats_spinning_disk, report.rows)):
+        report.note("faster than the spinning disk that the kernel lists: the host or a controller "
+                    "answers from a cache, or the disk is virtual and on flash")  # fmt: skip
     report.save()
     is_wrong = any(row["verdict"].isupper() for row in report.rows)
     return int(is_wrong or (stop.by_signal and not report.complete))

@@ -58,8 +58,8 @@ def test_sums_are_exact_in_every_data_type(module: Any, ranks: int, dtype: str) 
     jobs = [module.Job(torch, torch.device("cpu"), "gloo", rank, ranks, 0) for rank in range(ranks)]
     calls = [module.Call(job, "all_reduce", 16 * ranks, dtype) for job in jobs]
     index = torch.arange(len(calls[0].sent))
-    parts = [call.give(index).to(call.sent.dtype) for call in calls]
-    assert torch.equal(sum(parts), calls[0].expect(index).to(calls[0].sent.dtype))
+    parts = [call.sent_value(index).to(call.sent.dtype) for call in calls]
+    assert torch.equal(sum(parts), calls[0].right_value(index).to(calls[0].sent.dtype))
     assert all(bool(part.any()) for part in parts)
 
 

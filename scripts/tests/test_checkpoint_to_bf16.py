@@ -156,3 +156,12 @@ def test_what_cannot_be_converted_is_told_before_anything_is_written(
     assert "pytorch_model.bin: needs 2 KiB of memory, more than --max-memory" in done.stderr
     assert "cut.safetensors: not a safetensors file, or a part of it is missing" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_the_demo_needs_only_torch(
+    module: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without safetensors its shard is a .bin file."""
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    module.make_demo(torch, tmp_path / "demo")
+    assert [path.suffix for path in module.find_weights(tmp_path / "demo")[1]] == [".bin", ".bin"]

@@ -50,6 +50,24 @@ def test_repeats_are_judged(
     assert reason in (row["verdict_reason"] or "")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "changed", "too_fast"),
+    [
+        ("randread", {"latency_seconds_p50": 4e-5}, True),  # a seek takes milliseconds
+        ("randread", {"latency_seconds_p50": 4e-3}, False),
+        ("read", {"latency_seconds_p50": 4e-5}, False),  # the disk reads ahead
+        ("write", {"bytes_per_second": 2e9}, True),
+    ],
+)
+def test_what_no_spinning_disk_does(
+    module: Any, pattern: str, changed: dict[str, float], too_fast: bool
+) -> None:
+    """Where the kernel lists a disk as spinning, a host that caches it gives itself away."""
+    run = make_run(bins={}, **changed)
+    row = module.make_row(module.Load(pattern, 65536, 4096, 2, 4), [run], "direct")
+    assert module.beats_spinning_disk(row) is too_fast
+
+
 def test_jobs_at_different_times_have_no_numbers(module: Any) -> None:
     """Their rates are not added; fio's error is the reason of a run that failed."""
     load = module.Load("read", 65536, 4096, 2, 4)

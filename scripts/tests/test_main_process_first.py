@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,3 +76,11 @@ def test_single_process_goes_straight_on(tmp_path: Path, torch_trap: dict[str, s
     environ = {k: v for k, v in os.environ.items() if k != "MASTER_ADDR"} | torch_trap
     command = [sys.executable, "-c", text]
     assert subprocess.check_output(command, cwd=FOLDER, env=environ) == b"True\n"
+
+
+def test_the_demo_starts_ranks_below_torchrun_too(run_tool: Any) -> None:
+    """torchrun tells its ranks that it hosts their store; the demo's ranks have another one."""
+    environ = {"TORCHELASTIC_USE_AGENT_STORE": "True"}
+    done = run_tool("training/main_process_first.py", "--demo", environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert "rank 1: first False, the data was made by rank 0" in done.stdout

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import random
 import statistics
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,9 +146,13 @@ def test_a_shape_too_large_for_memory_is_skipped(
 
 
 @pytest.mark.torch
-def test_a_budget_ends_an_adaptive_search(call_json: Any, tmp_path: Path) -> None:
+def test_a_budget_ends_an_adaptive_search(
+    call_json: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of 27,000 shapes those seen are kept, the most promising in full, and drawn."""
     pytest.importorskip("matplotlib")
+    clock = itertools.count(0, 0.01)  # a busy machine sees as many shapes
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     plot = tmp_path / "map.png"
     ranges = [text for name in "mnk" for text in (f"--{name}-range", "0", "248", "8")]
     more = ["--device", "cpu", "--budget", "3s", "--num-iterations", "4", "--plot", str(plot)]
@@ -223,3 +229,14 @@ def test_search_finds_the_best_of_a_table(module: Any, seeds: int) -> None:
         shape, seconds = replay(module, table, grid, seed)
         assert math.prod(shape) / table[shape][0] >= 0.995 * best, (seed, shape)
         assert seconds <= whole / 20, (seed, seconds / whole)
+
+
+def test_last_level_caches_are_added_up(module: Any, tmp_path: Path) -> None:
+    """Two sockets with 32 MiB of L3 each are 64 MiB, however many threads share them."""
+    for thread in range(4):
+        folder = tmp_path / f"cpu{thread}/cache/index3"
+        folder.mkdir(parents=True)
+        (folder / "size").write_text("32768K\n")
+        (folder / "shared_cpu_list").write_text(f"{thread // 2}\n")
+    assert module.read_cpu_cache(tmp_path) == 64 * 1024**2
+    assert module.read_cpu_cache(tmp_path / "none") == 0

@@ -17,7 +17,7 @@ The storages that autograd saves in forward (torch.autograd.graph.saved_tensors_
 once, however many views of it are saved, for the first operation that saves it. On accelerators
 also the growth of torch's allocated memory. The layer's input counts, its output is the next
 layer's. Not counted: parameters, constants that all layers share, peaks, gradients. Copies of
-weights, which autocast makes, are a column of their own. Recomputation has to give the same
+weights, which autocast makes, have their own column. Recomputation has to give the same
 gradients. A library's own layer may keep more, for norms written out in float32 or of q and k.
 
 ## How to run

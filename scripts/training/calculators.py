@@ -3,9 +3,9 @@
 # requires-python = ">=3.11"
 # dependencies = []
 # ///
-r"""How much memory, traffic, time and money will this training take?
+r"""How much memory, traffic, time and money will this training run take?
 
-The formulas that a training is planned with, each with the publication it comes from. They are
+The formulas for planning a training run, each with the publication it comes from. They are
 estimates and bounds on paper, to compare measurements with. Nothing is measured.
 
 ## Formulas
@@ -34,8 +34,8 @@ A plan in which memory per rank leaves a tenth of the device free, traffic takes
 compute that it overlaps with, checkpoints cost one or two percent, and the assumed MFU has been
 measured on such hardware.
 
-Exit status: 0 done; 1 the demo's answer is wrong; 2 wrong use, also inputs that do not fit each
-other or need more than the peak.
+Exit status: 0 done; 1 the demo's answer is wrong; 2 wrong use, or inputs that contradict each
+other or exceed the peak.
 """
 
 import argparse
@@ -48,8 +48,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.cli import Parser, UsageError, large_number, start
-from kit.quantities import format_quantity, parse_quantity, parse_seconds, yes_or_no
+from kit.cli import Parser, UsageError, duration, large_number, start
 from kit.report import Report, Row, format_table
 
 __version__ = "0.2.0"
@@ -650,7 +649,7 @@ CALCULATORS = (
     ),
     Calculator(
         "mfu", "Model and hardware FLOPS utilization",
-        "Which share of the peak does a training run achieve?",
+        "What share of the peak does a training run achieve?",
         (Input("model_flop", "training per token", "FLOP", 4.8e10, 1e3, 1e16),
          Input("hardware_flop", "the same, with recomputation", "FLOP", 6.4e10, 1e3, 1e16),
          Input("step_tokens", "tokens per step", "1", 4.0e6, 1.0, 1e10),
@@ -701,7 +700,7 @@ CALCULATORS = (
     ),
     Calculator(
         "bubble", "Pipeline bubble",
-        "Which share of the time are the devices of a pipeline idle?",
+        "What share of the time are the devices of a pipeline idle?",
         (Input("stages", "pipeline stages", "1", 8, 1, 1024),
          Input("micro_batches", "micro-batches per step", "1", 32, 1, 100_000),
          Input("chunks", "chunks of layers per device (1: GPipe, 1F1B)", "1", 1, 1, 128)),
@@ -851,6 +850,70 @@ def derive_inputs(calculator: Calculator, given: Row) -> Row:
     return found
 
 
+def parse_quantity(text: str) -> float:
+    """A number with its unit: `7.5e9`, `7.5G` or `7.5GB`, `80Gi`."""
+    text = text.strip()
+    if text.endswith(("K", "B")) and text[-2:-1].isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number: write 7.5e9, 7.5G or 80Gi")
+    return large_number(text.removesuffix("B"))
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds from `90`, `1e-5`, `10m`, `1h30m` or `30d`."""
+    try:
+        return float(text)
+    except ValueError:
+        return duration(text)
+
+
+def yes_or_no(text: str) -> bool:
+    """True from `yes`, False from `no`; ValueError otherwise."""
+    return ("no", "yes").index(text) == 1
+
+
+def format_significant(value: float) -> str:
+    """Four significant digits, all of them before the point, with commas."""
+    if value == 0:
+        return "0"
+    digits = max(0, 3 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}" if digits <= 8 else f"{value:.4g}"
+
+
+def format_prefixed(value: float, unit: str, base: int = 1000) -> str:
+    """`1.875 GB`, or with a base of 1024 `1.746 GiB`."""
+    power = 0
+    while abs(value) >= base and power < 8:
+        value, power = value / base, power + 1
+    prefix = ("", "k" if base == 1000 else "K", "M", "G", "T", "P", "E", "Z", "Y")[power]
+    binary = "i" if base == 1024 and power else ""
+    return f"{format_significant(value)} {prefix}{binary}{unit}".rstrip()
+
+
+def format_quantity(value: Any, unit: str) -> str:
+    """A value as people read it: prefixes, days and hours, commas, and GiB beside GB."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if unit == "s" and value >= 60:
+        for seconds, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+            if value >= 2 * seconds or name == "min":
+                return f"{format_significant(value / seconds)} {name}"
+    if unit == "s" and 0 < value < 1:
+        scale, name = (1e3, "ms") if value >= 1e-3 else (1e6, "µs")
+        return f"{format_significant(value * scale)} {name}"
+    if unit == "1":
+        if abs(value) >= 1e21:
+            return f"{value:.4g}"
+        if float(value).is_integer():
+            return f"{int(value):,}"
+        return f"{value:,.0f}" if abs(value) >= 1000 else format_significant(value)
+    if unit == "1/s" and abs(value) < 1e6:
+        return f"{format_quantity(value, '1')} /s"
+    binary = f" ({format_prefixed(value, 'B', 1024)})" if unit == "B" and value >= 1024 else ""
+    return format_prefixed(value, unit.removeprefix("1")) + binary
+
+
 def calculate(calculator: Calculator, given: Row) -> tuple[Row, Row]:
     """Inputs and outputs of one case. Raises UsageError for inputs that make no sense."""
     found = derive_inputs(calculator, given)
@@ -890,8 +953,9 @@ def print_answer(calculator: Calculator, given: Sequence[Row], rows: Sequence[Ro
     ]
     for name in FILLS_MEMORY & set(rows[0]) if "gpu" in given[0] else ():
         pairs = zip(given, rows, strict=True)
-        shares = [row[name] / (ACCELERATORS[case["gpu"]][2] * 2**30) for case, row in pairs]
-        cells.append(["share of the GPU's memory", *(f"{100 * share:.3g} %" for share in shares)])
+        shares = [100 * row[name] / (ACCELERATORS[case["gpu"]][2] * 2**30) for case, row in pairs]
+        texts = [f"{share:,.0f} %" if share >= 100 else f"{share:.3g} %" for share in shares]
+        cells.append(["share of the GPU's memory", *texts])
     print(format_table([calculator.title, *heads], cells))
     found = derive_inputs(calculator, given[0])
     asked = [*calculator.inputs, *(calculator.also if given[0].get("model") in MODELS else ())]

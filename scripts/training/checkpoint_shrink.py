@@ -30,7 +30,7 @@ tensors stays as it is.
 ## A good answer
 
 `nothing to gain` for all files. Where a file shrank, add `.clone()` to the slice in the code that
-saved it: the next checkpoint will be as large otherwise.
+saved it: otherwise the next one will be just as large.
 
 Exit status: 0 done; 1 a file was refused or not written, or a signal; 2 wrong use.
 """
@@ -51,7 +51,6 @@ from kit.checkpoints import (
     Refused,
     find_difference,
     group_by_storage,
-    has_same_bits,
     list_tensors,
     load_checkpoint,
 )
@@ -124,8 +123,7 @@ def replace_file(torch: Any, path: Path, before: os.stat_result, tree: Any) -> b
             torch.save(tree, file)
             os.fsync(file.fileno())
         trees = [load_checkpoint(torch, one) for one in (path, partial)]
-        found = find_difference(torch, *trees, lambda a, b: has_same_bits(torch, a, b))
-        if found is not None:
+        if found := find_difference(torch, *trees):
             raise Refused(f"the new file did not verify: {found}")
         if partial.stat().st_size >= before.st_size:
             return False

@@ -18,10 +18,10 @@ and are counted. float64 is rounded to float32 first.
 ## What is converted
 
 float32, float16 and float64 weights. All other types stay as they are, and so do tensors whose name
-fits `--keep`. Tensors that share memory in a `.bin` (tied weights) share it in the copy.
+matches `--keep`. Tensors that share memory in a `.bin` (tied weights) share it in the copy.
 
 `.bin` files are loaded with `weights_only=True`: one that wants to run code is refused. All files
-are looked at before anything is written, and each copy is read back and compared bit by bit. The
+are checked before anything is written, and each copy is read back and compared bit by bit. The
 folder is called `.NAME.partial` until all is in it. `.safetensors` need the package safetensors.
 
 ## How to run
@@ -39,6 +39,7 @@ Exit status: 0 done; 1 a file was refused or did not verify, or a signal; 2 wron
 
 import argparse
 import fnmatch
+import importlib.util
 import math
 import re
 import shutil
@@ -225,9 +226,11 @@ def convert_folder(options: argparse.Namespace, source: Path, target: Path, repo
 
 
 def make_demo(torch: Any, folder: Path) -> None:
-    """A small checkpoint: a shard with an index, a `.bin`, a configuration."""
+    """A small checkpoint: a shard with an index, a `.bin`, a configuration. The shard is a `.bin`
+    too where the package safetensors is missing."""
     folder.mkdir()
-    shard = "model-00001-of-00001.safetensors"
+    has_safetensors = importlib.util.find_spec("safetensors") is not None
+    shard = f"model-00001-of-00001.{'safetensors' if has_safetensors else 'bin'}"
     tree = {f"layers.0.{part}": torch.randn(2048) for part in ("up", "down", "norm", "inv_freq")}
     write_weights(torch, tree, {"format": "pt"}, folder / shard)
     index = {"metadata": {"total_size": 4 * 2048 * 4}, "weight_map": dict.fromkeys(tree, shard)}

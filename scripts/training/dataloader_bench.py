@@ -17,7 +17,7 @@ Example: 64 items of 2 ms cost c = 128 ms; a step of 50 ms needs w = 128 / 50, s
 ## What is timed
 
 Blocks of steps. A step is the next batch, its copy to the device, and `--step-ms` of sleep, which
-stands for the training step. As in training, the host runs at most one step ahead of the device.
+simulates the training step. As in training, the host runs at most one step ahead of the device.
 Batches arrive in bursts, so a block is a whole number of rounds over all workers; its seconds
 divided by its steps is one sample. `wait` is the share of the time spent in `next(batches)`. Not
 timed: the warm-up. Batches of the synthetic dataset are checked: the right items, once, in order.

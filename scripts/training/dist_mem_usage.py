@@ -5,9 +5,9 @@
 # ///
 r"""What do init_process_group and the first collective cost in device memory?
 
-The context with its kernels and the buffers of the communication library take part of each device,
-and torch's own counters do not show it. This tool starts a job step by step and reads memory after
-each step, while all ranks stand still.
+The context with its kernels and the buffers of the communication library take device memory that
+torch's own counters do not show. This tool starts a job step by step and reads memory after
+each step, while all ranks are idle.
 
 ## What is read
 
@@ -16,7 +16,7 @@ container), `device used` that of the whole device, `torch reserved` what torch'
 from the driver, `RSS` host memory. A cell is the growth since the step before, over all ranks.
 
 With a device init_process_group connects NCCL at once, else the first collective does. A second
-round shows what comes back. Buffers grow with the number of ranks, so use as many as the job.
+round shows what is freed. Buffers grow with the number of ranks, so use as many as the job.
 
 ## How to run
 
@@ -27,7 +27,7 @@ round shows what comes back. Buffers grow with the number of ranks, so use as ma
 
 ## A good answer
 
-All ranks pay about the same, and the second round costs nothing that stays. Where rank 0 pays more,
+All ranks use about the same, and nothing of the second round stays. Where rank 0 uses more,
 other ranks made a context on its device: they have to set their own device first.
 
 Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 wrong use.

@@ -5,8 +5,8 @@
 # ///
 r"""Which file system or quota is running out of bytes or inodes, and on which day will it be full?
 
-A training run dies when its checkpoints no longer fit, or when there is no inode left. This alerts
-on stdout, by mail and by webhook: once when something gets worse, and once when it is good again.
+A training run dies when its checkpoints no longer fit, or when inodes run out. This alerts
+on stdout, by mail and by webhook: once when something gets worse, and once when it recovers.
 
 ## What is measured
 
@@ -38,6 +38,7 @@ in the file.
 """
 
 import argparse
+import math
 import os
 import re
 import shlex
@@ -52,11 +53,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.alerts import CHANNELS_EXAMPLE, Notifier, Stdout, read_notifier, send_test
+from kit.alerts import CHANNELS_EXAMPLE, Notifier, Stdout, read_notifier, read_table, send_test
 from kit.cli import Parser, UsageError, duration, regex_pattern, size, start
-from kit.quantities import format_prefixed
 from kit.report import format_seconds, format_table
-from kit.settings import read_table
 
 __version__ = "0.2.0"
 QUANTITIES = ("bytes", "inodes")
@@ -242,11 +241,17 @@ def look(watched: Watched, notifier: Notifier) -> list[Finding]:
     return findings
 
 
+def show_bytes(count: float) -> str:
+    """`3.146 MB`: always decimal, so that the amounts of a row can be compared."""
+    power = min(5, max(0, int(math.log10(count or 1) // 3)))
+    return f"{count / 1000**power:.4g} {('B', 'kB', 'MB', 'GB', 'TB', 'PB')[power]}"
+
+
 def make_cells(finding: Finding) -> list[str]:
     """A row of the table."""
-    show = format_prefixed if finding.quantity == "bytes" else lambda amount, _: f"{amount:,.0f}"
+    show = show_bytes if finding.quantity == "bytes" else "{:,.0f}".format
     amounts = (finding.used, finding.capacity, finding.limit)
-    used, capacity, limit = ("-" if one is None else show(one, "B") for one in amounts)
+    used, capacity, limit = ("-" if one is None else show(one) for one in amounts)
     share = f"{100 * (finding.used or 0) / finding.capacity:.1f}" if finding.capacity else "-"
     full = "-" if finding.fill_seconds is None else format_seconds(finding.fill_seconds)
     state = "; ".join(filter(None, (finding.state, finding.remark)))

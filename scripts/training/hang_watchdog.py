@@ -3,21 +3,21 @@
 # requires-python = ">=3.11"
 # dependencies = []
 # ///
-r"""Has this job stopped making progress, and which rank is not where all the others are?
+r"""Has this job stopped making progress, and which rank is the outlier?
 
-This watchdog looks at what a job writes. If nothing new came for `--timeout`, it takes the Python
-stacks of all ranks with py-spy, from outside, merges equal beginnings into one tree, as STAT does,
+It looks at what a job writes. If nothing new appears for `--timeout`, it takes the Python
+stacks of all ranks from outside with py-spy, merges common prefixes into one tree, as STAT does,
 and names the outliers first: `rank 2 in load at data.py:12; ranks 0-1,3 in all_reduce at
-train.py:41`. An outlier is a rank that is not at the call site of the most ranks.
+train.py:41`. An outlier is a rank that is not at the call site where most ranks are.
 
 ## What is watched
 
 - `run`: what the command prints, which is passed through, unless `--log` or `--heartbeat` is given
 - `--log`: at least one of these files has to change; `--heartbeat`: every one of them has to
 
-At a hang the stacks and the report are saved in `--out`; then follow the actions of `--then`, in
-order. Nothing is killed unless you ask for it, and not if the job has moved again meanwhile.
-Commands get the report on stdin, and HANG_SUMMARY, HANG_FOLDER and HANG_JOB.
+On a hang it saves the stacks and a report in `--out` and runs the actions of `--then` in order,
+until the job moves again. Nothing is killed unless you ask for it. Commands get the report on stdin
+and the variables HANG_SUMMARY, HANG_FOLDER and HANG_JOB.
 
 ## How to run
 
@@ -29,7 +29,7 @@ Commands get the report on stdin, and HANG_SUMMARY, HANG_FOLDER and HANG_JOB.
     python hang_watchdog.py merge /shared/dumps
 
 For `--job` this file, its Python and `--out` have to be on a shared file system. py-spy (`pip
-install py-spy`) needs root or `sysctl kernel.yama.ptrace_scope=0`. Where it may not look, a program
+install py-spy`) needs root or `sysctl kernel.yama.ptrace_scope=0`. Without them a program
 that has called `faulthandler.register(signal.SIGUSR1, file=..., all_threads=True)` writes its own
 stacks; `--faulthandler-file '/tmp/stacks.{pid}'` names its files.
 
@@ -404,7 +404,7 @@ def build_parser() -> Parser:
         "watch": "watch what a running job writes",
         "dump": "take the stacks of all ranks now",
         "merge": "merge stacks that were saved",
-        "node": "what run, watch and dump start on the nodes of a job",
+        "node": "(internal) take the stacks on one node of a job",
     }
     # fmt: off
     for name, text in helps.items():

@@ -24,7 +24,7 @@ Copy this file next to your script. torchrun sets what it reads; srun needs two 
     MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1) MASTER_PORT=29500 \\
         srun --kill-on-bad-exit python train.py
 
-Exit status of --demo: 0 the right rank went first, 1 not; of wrong use: 2.
+Exit status of --demo: 0 the right rank went first, 1 not, 2 wrong use.
 """
 
 import argparse
@@ -89,6 +89,7 @@ def run_demo_rank(rank: int, port: int, folder: str) -> None:
     """Be one of two ranks, and print what this rank finds."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)  # of a torchrun that started the demo
     data = Path(folder) / "data"
     with main_process_first() as is_first:
         if not data.exists():

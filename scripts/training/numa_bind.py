@@ -123,7 +123,8 @@ def bind(nodes: Sequence[int] | None = None) -> Binding:
     gpu = f"GPU {binding.gpu.number}, " if binding.gpu else ""
     node = f"NUMA node {format_cpus(binding.nodes)}, " if binding.nodes else ""
     where = f"{gpu}{node}CPUs {format_cpus(binding.cpus)}"
-    print(f"local rank {rank}: {where} ({binding.verdict}, by {binding.source})", file=sys.stderr)
+    how = f" ({binding.verdict}: {binding.source})" if binding.is_bound else ""
+    print(f"local rank {rank}: {where}{how}", file=sys.stderr)
     for note in filter(None, [failure, *(notes if rank == 0 else [])]):
         print(f"note: local rank {rank}: {note}", file=sys.stderr)
     return binding

@@ -5,9 +5,9 @@
 # ///
 r"""Is my training job running, pending, stuck, or gone from the queue without anyone noticing?
 
-A job that ends in the night without a successor costs a cluster until somebody looks. This watchdog
+A job that ends in the night without a successor leaves GPUs idle until someone looks. This watchdog
 asks squeue for the jobs whose name, user and group match, and alerts on stdout, by mail and by
-webhook: once when a watch gets worse, and once when it is good again.
+webhook: once when a watch gets worse, and once when it recovers.
 
 | state | meaning |
 |:--|:--|
@@ -49,10 +49,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.alerts import CHANNELS_EXAMPLE, Notifier, read_notifier, send_test
+from kit.alerts import CHANNELS_EXAMPLE, Notifier, read_notifier, read_table, send_test
 from kit.cli import Parser, UsageError, regex_pattern, start
 from kit.report import Report, Row, format_seconds, format_table
-from kit.settings import read_table
 from kit.slurm import call_slurm
 
 __version__ = "0.2.0"
@@ -235,8 +234,8 @@ def build_parser() -> Parser:
     add("config", nargs="?", metavar="FILE", help="what to watch, as TOML; see --example")
     add("--name", action="append", type=regex_pattern, default=[], metavar="REGEX",
         help="watch jobs with this whole name, without a file; may be repeated")
-    add("--user", type=regex_pattern, metavar="REGEX", help="and this user (default: you)")
-    add("--group", type=regex_pattern, metavar="REGEX", help="and this group")
+    add("--user", type=regex_pattern, metavar="REGEX", help="of this user (default: you)")
+    add("--group", type=regex_pattern, metavar="REGEX", help="of this group")
     add("--log", metavar="PATH", help="append a pulse line per watch to this file")
     add("--example", action="store_true", help="print a file to start with")
     add("--test-alerts", action="store_true", help="send a test alert to every channel in the file")

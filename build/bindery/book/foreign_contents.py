@@ -14,7 +14,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from bindery.core.model import refuse
-from bindery.core.repository import Tree
+from bindery.core.repository import MARKDOWN, Tree
 
 
 @dataclass
@@ -34,17 +34,23 @@ class Contents:
     def begin_part(self, title: str) -> None:
         self.parts.append((title, []))
 
-    def add(self, tree: Tree, name: str, title: str = "") -> None:
-        """Add a chapter, with or without its ending, to the newest part."""
+    def add(self, tree: Tree, name: str, title: str = "") -> str:
+        """Add a chapter, with or without its ending, to the newest part; its path if it is new."""
         known = {path for _, chapters in self.parts for path, _ in chapters}
         bare = posixpath.normpath(posixpath.join(self.folder, name.partition("#")[0]))
-        path = next((p for p in (bare, f"{bare}.md") if tree.find_kind(p) == "file"), bare)
-        if not path.endswith(".md") or tree.find_kind(path) != "file":
+        stem, ending = posixpath.splitext(bare)
+        choices = [bare, *(f"{bare}{other}" for other in MARKDOWN)]
+        if ending in MARKDOWN:  # `import --convert` has given it another
+            choices.append(f"{stem}.md")
+        path = next((p for p in choices if tree.find_kind(p) == "file"), "")
+        if not path.endswith(MARKDOWN):
             self.missing.append(name)
         elif path not in known:
             if not self.parts:
                 self.begin_part("")
             self.parts[-1][1].append((path, title))
+            return path
+        return ""
 
 
 def find_contents(tree: Tree) -> Contents:
@@ -55,13 +61,14 @@ def find_contents(tree: Tree) -> Contents:
             contents = Contents(name, posixpath.dirname(name))
             read(tree, contents)
             contents.parts = [part for part in contents.parts if part[1]]
-            return contents
+            if contents.parts or not name.endswith(_MAY_LIST_NOTHING):
+                return contents
     contents = Contents("")
     for path in sorted(tree.walk_files(""), key=_sort_path):
         top = path.split("/")[0] if "/" in path else ""
         if not contents.parts or contents.parts[-1][0] != top:
             contents.begin_part(top)
-        if path.endswith(".md"):
+        if path.endswith(MARKDOWN):
             contents.add(tree, path)
     contents.parts = [(name_part(top), chapters) for top, chapters in contents.parts if chapters]
     return contents
@@ -91,7 +98,12 @@ def _read_summary(tree: Tree, contents: Contents) -> None:
     if tree.find_kind(book) == "file":
         settings = tomllib.loads(tree.read_bytes(book).decode("utf-8", "replace"))
         contents.title = settings.get("book", {}).get("title", "")
+    is_numbered = False
     for line in tree.read_bytes(contents.source).decode("utf-8", "replace").splitlines():
+        is_item = line.lstrip().startswith(("- ", "* "))
+        if is_numbered and line.startswith(("[", "---")):  # what follows is in no part
+            contents.begin_part("")
+        is_numbered = is_item or (is_numbered and not line.strip())
         if line.startswith("# ") and line[2:].strip().lower() not in ("summary", "contents"):
             contents.begin_part(line[2:].strip())
         elif (link := _SUMMARY_LINK.match(line)) and link[2]:
@@ -141,7 +153,7 @@ def _read_mkdocs(tree: Tree, contents: Contents) -> None:
     if nav := settings.get("nav"):
         walk(nav, 0)
     else:
-        files = (p for p in tree.walk_files(contents.folder) if p.endswith(".md"))
+        files = (p for p in tree.walk_files(contents.folder) if p.endswith(MARKDOWN))
         for path in sorted(files, key=_sort_path):
             contents.add(tree, posixpath.relpath(path, contents.folder))
 
@@ -154,40 +166,87 @@ def _read_nested(top: Callable[[Any], Any], *, title: Callable[[Any], Any] = lam
         settings = _read_yaml(tree, contents.source)
         try:
             contents.title = title(settings) or ""
-            walk(tree, contents, top(settings) or [])
+            walk(tree, contents, top(settings) or [], in_part=False)
         except (AttributeError, KeyError, TypeError) as error:
             message = f"it does not list chapters as expected: {error}"
             raise refuse(contents.source, message) from None
 
-    def walk(tree: Tree, contents: Contents, entries: Iterable[Any]) -> None:
+    def walk(tree: Tree, contents: Contents, entries: Iterable[Any], *, in_part: bool) -> None:
         for entry in entries:
             if isinstance(entry, str):
                 contents.add(tree, entry)
                 continue
             file = next((entry[key] for key in ("file", "local", "root") if key in entry), "")
+            if str(entry.get("href", "")).endswith(MARKDOWN):
+                file = entry["href"]
             below = list(_find_below(entry))
-            name = str(entry.get("caption") or entry.get("part") or entry.get("title") or "")
+            names = (entry.get(key) for key in ("caption", "part", "section", "title", "text"))
+            name = str(next(filter(None, names), ""))
             if file:
-                contents.add(tree, file, entry.get("title", ""))
-            elif below:
+                contents.add(tree, file, entry.get("title") or entry.get("text") or "")
+            elif below and not in_part:
                 contents.begin_part(name)
-            else:
+            elif not below:
                 contents.missing.append(str(entry.get("url") or entry.get("href") or name))
-            walk(tree, contents, below)
+            is_part = not file and not in_part
+            walk(tree, contents, below, in_part=in_part or is_part)
+            if is_part:
+                contents.begin_part("")
 
     return read
 
 
 def _find_below(entry: dict[str, Any]) -> Iterator[Any]:
-    for key in ("parts", "chapters", "sections", "children", "appendices"):
+    for key in ("parts", "chapters", "sections", "children", "contents"):
         yield from entry.get(key) or []
+    if appendices := entry.get("appendices"):
+        yield {"part": "Appendices", "chapters": appendices}
+
+
+# --- Sphinx and d2l ---
+
+_TOCTREE = re.compile(r"^(`{3,}|:{3,})(?:\{toctree\}|toc)[^\n]*\n(.*?)^\1", re.M | re.S)
+_TOCTREE_ENTRY = re.compile(r"(?:(?P<title>[^<>\n]+?)\s*<(?P<path>[^<>\n]+)>|(?P<bare>[^<>\n]+))$")
+
+
+def _read_toctree(tree: Tree, contents: Contents) -> None:
+    """The lists of contents in an index.md and in the chapters that they name; nothing where it has
+    none."""
+
+    def walk(path: str, *, is_top: bool) -> None:
+        for block in _TOCTREE.finditer(tree.read_bytes(path).decode("utf-8", "replace")):
+            rows = [row.strip() for row in block[2].splitlines()]
+            caption = next((row for row in rows if row.startswith(":caption:")), "")
+            if is_top:
+                contents.begin_part(caption.removeprefix(":caption:").strip(" \"'"))
+            for row in rows:
+                entry = _TOCTREE_ENTRY.match(row)
+                if entry is None or row.startswith((":", "---")) or row == "self":
+                    continue
+                name = posixpath.join(posixpath.dirname(path), entry["path"] or entry["bare"])
+                below = posixpath.relpath(name, contents.folder or ".")
+                if added := contents.add(tree, below, entry["title"] or ""):
+                    walk(added, is_top=False)
+
+    if _TOCTREE.search(tree.read_bytes(contents.source).decode("utf-8", "replace")):
+        contents.add(tree, posixpath.basename(contents.source))
+        walk(contents.source, is_top=True)
+
+
+_read_toc = _read_nested(lambda found: found if isinstance(found, list) else [found])
+
+
+def _read_jupyter(tree: Tree, contents: Contents) -> None:
+    _read_toc(tree, contents)
+    if tree.find_kind("_config.yml") == "file":
+        contents.title = _read_yaml(tree, "_config.yml").get("title", "")
 
 
 _READERS: tuple[tuple[str, Callable[[Tree, Contents], None]], ...] = (
     ("src/SUMMARY.md", _read_summary),
     ("SUMMARY.md", _read_summary),
-    ("mkdocs.yml", _read_mkdocs),
-    ("_toc.yml", _read_nested(lambda found: found if isinstance(found, list) else [found])),
+    *((name, _read_mkdocs) for name in ("mkdocs.yml", "mkdocs.yaml", "zensical.yml")),
+    ("_toc.yml", _read_jupyter),
     (
         "myst.yml",
         _read_nested(
@@ -197,9 +256,17 @@ _READERS: tuple[tuple[str, Callable[[Tree, Contents], None]], ...] = (
     (
         "_quarto.yml",
         _read_nested(
-            lambda found: _find_below(found["book"]), title=lambda found: found["book"].get("title")
+            lambda found: [
+                entry
+                for site in (found.get("book"), (found.get("website") or {}).get("sidebar"))
+                for one in (site if isinstance(site, list) else [site or {}])
+                for entry in _find_below(one)
+            ],
+            title=lambda found: (found.get("book") or found.get("website") or {}).get("title"),
         ),
     ),
     ("_toctree.yml", _read_nested(lambda found: found)),
+    *((f"{folder}index.md", _read_toctree) for folder in ("", "docs/", "docs/source/", "source/")),
 )
-"""The files of contents of mdBook, MkDocs, Jupyter Book, MyST, Quarto and Hugging Face."""
+"""The files of contents of mdBook, MkDocs, Jupyter Book, MyST, Quarto, Hugging Face and Sphinx."""
+_MAY_LIST_NOTHING = ("index.md", "_quarto.yml")

@@ -3,22 +3,104 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bindery.book.foreign_contents import Contents, find_contents, name_part
 from bindery.core.config import write_scalar
 from bindery.core.model import ConfigError, Finding, Span, refuse
 from bindery.core.report import count_noun
-from bindery.core.repository import Tree
+from bindery.core.repository import MARKDOWN, Tree
 from bindery.markdown.chapter_reader import parse_chapter
 
 LIST_NAME = "chapters-md.txt"
+_FORMULA = re.compile(
+    r"^\s*```math$|\$\$(?=\n|[^$]*[\\^_={])[^$]+\$\$|(?<![\w$])\$[^\s$]*\\[a-z]+[^\n$]*\$", re.M
+)
 
 
-def import_contents(folder: Path) -> tuple[str, str]:
-    """The text of a chapters.yaml, and what to say about it: a line with what was found, and one
-    for each entry that is no chapter.
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The contents of a book, and what else goes into its chapters.yaml."""
+
+    title: str
+    contents: Contents
+    folder: str
+    """Where the chapters are, relative to the root."""
+    titles: Mapping[str, str]
+    """Those of chapters that have no heading, by their paths."""
+    left: Sequence[str]
+    """Markdown files that are not listed."""
+    cover: str
+    maths: bool
+
+    @property
+    def chapters(self) -> tuple[str, ...]:
+        """The paths of the chapters in their order."""
+        return tuple(path for _, chapters in self.contents.parts for path, _ in chapters)
+
+    def rename(self, moved: Mapping[str, str], *, maths: bool) -> Imported:
+        """The same with other paths, and with formulas."""
+        parts = [
+            (title, [(moved.get(path, path), name) for path, name in chapters])
+            for title, chapters in self.contents.parts
+        ]
+        titles = {moved.get(path, path): title for path, title in self.titles.items()}
+        contents = replace(self.contents, parts=parts)
+        return replace(self, contents=contents, titles=titles, maths=maths)
+
+    def summarise(self) -> str:
+        """What was found, and a line for each entry that is no chapter."""
+        parts = sum(1 for name, _ in self.contents.parts if name)
+        counts = f"{count_noun(len(self.chapters), 'chapter')} in {count_noun(parts, 'part')}"
+        missing = (f"not a Markdown file of the book: {name}" for name in self.contents.missing)
+        return "\n".join(
+            [f"{counts}, {count_noun(len(self.left), 'Markdown file')} left out", *missing]
+        )
+
+    def write_yaml(self) -> str:
+        """The text of chapters.yaml."""
+
+        def write(path: str) -> str:
+            return write_scalar(posixpath.relpath(path, self.folder or "."))
+
+        source = self.contents.source or "the folders"
+        lines = [
+            f"# By `bindery import` from {source}; everything can be edited.",
+            f"title: {write_scalar(self.title)}",
+            "language: en",
+            *([f"folder: {write_scalar(self.folder)}"] if self.folder else []),
+            *([f"cover: {write_scalar(self.cover)}"] if self.cover else []),
+            *(["maths: true"] if self.maths else []),
+            "",
+            "# Where programs and other files of the book are on the web; without it, ebooks name",
+            "# such files and cannot link them.",
+            "# repository:",
+            "#   url: https://github.com/OWNER/NAME",
+            "#   ref: TAG-OR-COMMIT",
+            "",
+            "parts:",
+        ]
+        for name, chapters in self.contents.parts:
+            prefix = "  - "
+            if name:
+                lines.append(f"{prefix}title: {write_scalar(name)}")
+                prefix = "    "
+            lines.append(f"{prefix}chapters:")
+            for path, _ in chapters:
+                title = self.titles[path]
+                lines.append(f"      - {'path: ' if title else ''}{write(path)}")
+                lines += [f"        title: {write_scalar(title)}"] if title else []
+        if self.left:
+            lines += ["", "# Markdown files that are no chapters.", "not_chapters:"]
+            lines += [f"  - {write(path)}" for path in self.left]
+        return "\n".join(lines) + "\n"
+
+
+def import_contents(folder: Path) -> Imported:
+    """What the files of a book say about its parts and chapters.
 
     Where the list of chapters does not say them, the title is that of the first chapter, and the
     parts are the folders at the top. Raises ConfigError where there is no chapter.
@@ -32,18 +114,17 @@ def import_contents(folder: Path) -> tuple[str, str]:
         raise refuse(source, "it names no chapter" if contents.source else "no Markdown is there")
     base = contents.folder if all(p.startswith(f"{contents.folder}/") for p, _ in listed) else ""
     known = {path for path, _ in listed}
-    left = [p for p in tree.walk_files(base) if p.endswith(".md") and p not in known]
+    left = [p for p in tree.walk_files(base) if p.endswith(MARKDOWN) and p not in known]
     read = {p: parse_chapter(p, tree.read_bytes(p).decode("utf-8", "replace")) for p, _ in listed}
-    named = {p: "" if read[p].inventory.headings else title for p, title in listed}
-    title = contents.title or read[listed[0][0]].title
-    text = _write_yaml(" ".join(title.split()), contents, base, named, left, _find_cover(tree))
-    parts = sum(1 for name, _ in contents.parts if name)
-    counts = f"{count_noun(len(listed), 'chapter')} in {count_noun(parts, 'part')}"
-    said = [
-        f"{counts}, {count_noun(len(left), 'Markdown file')} left out",
-        *(f"not a Markdown file of the book: {name}" for name in contents.missing),
-    ]
-    return text, "\n".join(said)
+    titles = {p: "" if read[p].inventory.headings else title for p, title in listed}
+    title = " ".join((contents.title or read[listed[0][0]].title).split())
+    maths = any(holds_formula(chapter.source) for chapter in read.values())
+    return Imported(title, contents, base, titles, left, _find_cover(tree), maths)
+
+
+def holds_formula(text: str) -> bool:
+    """Whether a text has a formula of GitHub, as far as can be told from it alone."""
+    return _FORMULA.search(text) is not None
 
 
 def _read_list(tree: Tree, folder: Path) -> Contents:
@@ -88,45 +169,3 @@ def _group_chapters(paths: Sequence[str]) -> list[tuple[str, list[str]]]:
 def _find_cover(tree: Tree) -> str:
     names = ("cover.png", "cover.jpg", "cover.svg")
     return next((path for path in tree.walk_files("") if posixpath.basename(path) in names), "")
-
-
-def _write_yaml(
-    title: str,
-    contents: Contents,
-    base: str,
-    titles: Mapping[str, str],
-    left: Sequence[str],
-    cover: str,
-) -> str:
-    def write(path: str) -> str:
-        return write_scalar(posixpath.relpath(path, base or "."))
-
-    lines = [
-        f"# By `bindery import` from {contents.source or 'the folders'}; everything can be edited.",
-        f"title: {write_scalar(title)}",
-        "language: en",
-        *([f"folder: {write_scalar(base)}"] if base else []),
-        *([f"cover: {write_scalar(cover)}"] if cover else []),
-        "",
-        "# Where programs and other files of the book are on the web; without it, ebooks name",
-        "# such files and cannot link them.",
-        "# repository:",
-        "#   url: https://github.com/OWNER/NAME",
-        "#   ref: TAG-OR-COMMIT",
-        "",
-        "parts:",
-    ]
-    for name, chapters in contents.parts:
-        prefix = "  - "
-        if name:
-            lines.append(f"{prefix}title: {write_scalar(name)}")
-            prefix = "    "
-        lines.append(f"{prefix}chapters:")
-        for path, _ in chapters:
-            entry = f"path: {write(path)}" if titles[path] else write(path)
-            lines.append(f"      - {entry}")
-            lines += [f"        title: {write_scalar(titles[path])}"] if titles[path] else []
-    if left:
-        lines += ["", "# Markdown files that are no chapters.", "not_chapters:"]
-        lines += [f"  - {write(path)}" for path in left]
-    return "\n".join(lines) + "\n"

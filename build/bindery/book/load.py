@@ -11,7 +11,7 @@ from bindery.book.kept_chapters import read_chapter
 from bindery.core.cache import Cache
 from bindery.core.config import ChapterEntry, Config
 from bindery.core.model import Book, Chapter, Finding, Part, Span
-from bindery.core.repository import Tree, join_lines
+from bindery.core.repository import MARKDOWN, Tree, join_lines
 from bindery.core.suggestions import find_nearest
 
 
@@ -88,7 +88,7 @@ def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
     if other:
         return f"did you mean '{other}'? the case of letters counts"
     listed = {entry.path for entry in config.chapters}
-    there = [p for p in tree.walk_files(config.folder) if p.endswith(".md") and p not in listed]
+    there = [p for p in tree.walk_files(config.folder) if p.endswith(MARKDOWN) and p not in listed]
     nearest = find_nearest(path, there)
     return f"did you mean '{nearest}'?" if nearest else "correct the path, or take the line out"
 

@@ -7,6 +7,7 @@ document also carries its raw text; both have the same lines.
 from __future__ import annotations
 
 import html
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,8 +16,9 @@ from pathlib import PurePosixPath
 from bindery.book.resolve import resolve_book
 from bindery.core.config import FILE_NAME, Config
 from bindery.core.model import Book, BookError, Chapter, Finding, Link, Part, Resolution, Span
-from bindery.core.repository import Tree, join_lines
+from bindery.core.repository import MARKDOWN, Tree, join_lines
 from bindery.markdown.chapter_reader import parse_chapter
+from bindery.markdown.link_typing import Form, Style, read_form
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _HIDDEN_FOLDERS = (".github",)
@@ -93,7 +95,7 @@ def read_source(text: str) -> str:
 def _list_markdown(tree: Tree) -> Iterator[str]:
     for folder in ("", *_HIDDEN_FOLDERS):
         for path in tree.walk_files(folder):
-            if path.endswith(".md") and not _is_in_another_book(tree, path):
+            if path.endswith(MARKDOWN) and not _is_in_another_book(tree, path):
                 yield path
 
 
@@ -101,6 +103,24 @@ def _is_in_another_book(tree: Tree, path: str) -> bool:
     """Whether a folder on the way has its own list of chapters: its links start elsewhere."""
     parents = (str(parent) for parent in PurePosixPath(path).parents)
     return any(FILE_NAME in tree.list_folder(parent) for parent in parents if parent != ".")
+
+
+_STYLES: Mapping[str, Style] = {
+    "link": "bare",
+    "image": "bare",
+    "definition": "bare",
+    "html-link": "html",
+    "html-image": "html",
+    "html-source": "srcset",
+}
+
+
+def read_link_form(link: Link, chapter: Chapter) -> Form | None:
+    """How the destination of a link is typed, where it is a path that can be typed again."""
+    style, typed = _STYLES.get(link.kind), find_typed(link, chapter)
+    if style is None or typed is None:
+        return None
+    return read_form(typed, style, posixpath.dirname(chapter.path))
 
 
 Resolved = tuple[tuple[Link, Resolution], ...]

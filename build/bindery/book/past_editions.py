@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from bindery.book.git_history import Commit, Hunk, read_changes, read_history, read_refs
 from bindery.core.config import Config
 from bindery.core.model import ConfigError
-from bindery.core.repository import RECORDS_FOLDER
+from bindery.core.repository import MARKDOWN, RECORDS_FOLDER
 
 MOST_COMMITS = 1000
 """Commits that are told, the newest first."""
@@ -150,7 +150,7 @@ def _read_commit(
     chapters: dict[str, list[Hunk]] = {}
     beside = []
     for path, hunks in files.items():
-        if path.endswith(".md"):  # one that moved is in the commit twice
+        if path.endswith(MARKDOWN):  # one that moved is in the commit twice
             chapters.setdefault(former.get(path, path), []).extend(hunks)
         elif PurePosixPath(path).suffix in (".csv", ".json"):
             beside.append(path)

@@ -30,7 +30,7 @@ from bindery.core.model import (
     ToWeb,
     WrongCase,
 )
-from bindery.core.repository import Tree
+from bindery.core.repository import MARKDOWN, Tree
 from bindery.core.suggestions import find_nearest
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.link_typing import Style, encode_name
@@ -213,7 +213,7 @@ class _Resolver:
         is_chapter = path in self.paths
         if _LINES_OF_FILE.fullmatch(asked.fragment):
             return self._resolve_lines(path, asked.fragment)
-        if is_chapter or (asked.fragment and path.lower().endswith(".md")):
+        if is_chapter or (asked.fragment and path.lower().endswith(MARKDOWN)):
             return self._resolve_anchor(path, asked)
         return ToFile(path, asked.fragment)
 

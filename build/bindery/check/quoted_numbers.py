@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from bindery.evidence.records import Record
 
 CLASSES: Mapping[str, str] = {
-    MEASURED: "a tool of this book ran, and its record is kept",
-    DERIVED: "worked out from other numbers; the formula or the calculator's record is kept",
-    "vendor": "a data sheet or a page of the vendor",
+    MEASURED: "one of this book's tools measured it, and the record is kept",
+    DERIVED: "calculated from other numbers; the formula or the calculator's record is kept",
+    "vendor": "from the vendor's data sheet or website",
     "reported": "someone else measured and published it",
-    "assumed": "chosen for the sake of an example",
+    "assumed": "chosen for an example",
 }
 """Each class of number, and what it means."""
 

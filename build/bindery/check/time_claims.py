@@ -34,7 +34,7 @@ _TO_BE_DONE = (
     r"(?:released|available|supported|merged|deprecated|removed|launched|added|fixed|implemented"
     r"|announced|replaced|displaced|open[- ]sourced)"
 )
-_START = r"(?:^|(?<=[.!?:]\s)|(?<=\n))"
+_START = r"(?:^|(?<=[.!?:]\s))"
 """Where a sentence begins."""
 
 _WORDS_OF_NOW = {
@@ -58,8 +58,8 @@ _WORDS_OF_NOW = {
     r"|(?:does|do)(?:\s+not|n['’]t)\s+yet\s+(?:support|offer|provide|implement)",
     "just": r"(?:has|have|was|were)\s+(?:been\s+just|just\s+been|just)"
     r"\s+(?:announced|launched|unveiled|open[- ]sourced)",
-    "currently": rf"{_START}currently(?!,?\s+(?:running|open|active|set|selected|loaded|logged|used"
-    r"|unused|executing)\b)"
+    "currently": rf"{_START}currently(?!,?\s+(?:our|your|running|open|active|set|selected|loaded"
+    r"|logged|used|unused|executing)\b)"
     r"|currently\s+(?:only|requires?|supports?|needs?|lacks?|offers?|provides?|costs?|does\s?n['’]t"
     r"|do\s?n['’]t|does\s+not|do\s+not|has\s+no|have\s+no|there\s+(?:is|are)|limited\s+to"
     r"|the\s+(?:\w+\s+)?(?:best|fastest|largest|cheapest|only|main|prevalent|dominant|leading"
@@ -68,7 +68,7 @@ _WORDS_OF_NOW = {
     r"|(?:is|are)\s+currently\s+(?:not|no|only)",
     "latest": r"latest\s+(?:stable\s+)?(?:version|release)\s+is"
     r"(?!\s+(?:installed|used|loaded|running))",
-    "the moment": rf"{_START}at\s+the\s+moment(?!,?\s+(?:of|when|that)\b)"
+    "the moment": rf"{_START}at\s+the\s+moment(?!,?\s+(?:of|when|that|our|we|your?)\b)"
     r"|(?:(?<=\bwhich\s)|(?<=\bbut\s)|(?<=\band\s)|(?<=ically\s))at\s+the\s+moment(?=\s+\w)",
     "today": rf"{_START}today,?\s+(?:most|many|almost|nearly|all|no|there|only)",
 }

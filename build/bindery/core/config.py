@@ -15,6 +15,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.core.control_characters import show_controls
 from bindery.core.model import ConfigError, Finding, Severity, Span, refuse
+from bindery.core.repository import MARKDOWN
 from bindery.core.suggestions import find_nearest
 
 FILE_NAME = "chapters.yaml"
@@ -440,9 +441,9 @@ class _Reader:
             chapter = self._keys(node, "a chapter", "to a chapter", ("path",))
             path_node = next(value for key, value in node.value if key.value == "path")
         path = self._path_below(path_node, "the chapter")
-        if not path.endswith(".md"):
+        if not path.endswith(MARKDOWN):
             message = f"the chapter '{path}' is not Markdown"
-            raise self._wrong(path_node, message, "its name ends in .md")
+            raise self._wrong(path_node, message, "its name ends in .md, .mdx or .qmd")
         return ChapterEntry(path, self._span(path_node), chapter.get("title", ""))
 
     def _check_parts(self, parts: Sequence[PartEntry], moves: Iterable[Move | None]) -> None:

@@ -22,6 +22,9 @@ MADE_BY_US = re.compile(rb'<meta name="generator" content="bindery"\s*/?>')
 REPORT = "report.json"
 """What is beside the outputs of a book."""
 
+MARKDOWN = (".md", ".mdx", ".qmd")
+"""How the names of Markdown files end; the last two are those of Docusaurus and Quarto."""
+
 SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
 
 

@@ -11,6 +11,7 @@ on raw HTML `pieces` (see `raw_html`), and by their index `piece_ids`, `piece_li
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -528,7 +529,7 @@ def _find_front_title(tokens: Sequence[Token]) -> str:
 
 
 def _title_from_path(path: str) -> str:
-    stem = path.removesuffix(".md")
+    stem = posixpath.splitext(path)[0]
     if stem.endswith("README"):
         stem = stem.removesuffix("README").rstrip("/") or "Preface"
     return stem.rsplit("/", 1)[-1].replace("-", " ").replace("_", " ").capitalize()

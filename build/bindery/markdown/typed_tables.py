@@ -224,6 +224,9 @@ def _check_row(chapter: Chapter, row: int, columns: int, lines: Sequence[str]) -
         message = "this text is shown as a row of the table above"
         yield _fault(span, message, "put an empty line before it")
         return
+    bare = line.strip("> \t")
+    if len(cells) == columns - 1 and bare.endswith("|") and not bare.startswith("|"):
+        return  # an empty cell is behind the last pipe, for who leaves out those at the edges
     message = f"the row has {_count(len(cells))} and the head {columns}"
     yield _fault(span, message, "add the missing cells, empty ones too")
 

@@ -29,7 +29,7 @@ def quote_fragment(slug: str) -> str:
 def find_page(path: str, folder: str) -> str:
     """The page of a chapter in the site: `book/a/README.md` is at `a/index.html`."""
     inside = path.removeprefix(f"{folder}/") if folder else path
-    stem = inside.removesuffix(".md")
+    stem = posixpath.splitext(inside)[0]
     name = posixpath.basename(stem)
     if name.lower() in ("readme", "index"):
         return posixpath.join(posixpath.dirname(stem), "index.html")
@@ -49,7 +49,7 @@ def make_prefixes(chapters: Iterable[Chapter], folder: str) -> Mapping[str, str]
     taken: set[str] = set()
     for chapter in chapters:
         inside = chapter.path.removeprefix(f"{folder}/") if folder else chapter.path
-        stem = re.sub(r"[^\w.-]", "_", inside.removesuffix(".md").replace("/", "."))
+        stem = re.sub(r"[^\w.-]", "_", posixpath.splitext(inside)[0].replace("/", "."))
         stem = stem.removesuffix(".README") if stem != "README" else "preface"
         if not re.match(r"[^\W\d]", stem):
             stem = f"c-{stem}"

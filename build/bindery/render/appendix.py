@@ -42,17 +42,17 @@ WEB_TITLE = "Links to the web"
 PART = "Appendix"
 
 _INTRODUCTION = """\
-Every number in a generated table, plot or sentence of this book comes from a record of a run or \
-from a published source. The site shows the origin of each number where it stands."""
+Every number in a generated table, plot or sentence of this book comes from a recorded run or from \
+a published source. The site shows the origin of each number next to it."""
 _RECORDS = """\
-Numbers of two records can be compared while the method of the tool is the same; a tool whose file \
-has changed since keeps its method as long as it measures the same."""
+Numbers from two records can be compared if the tool's method is the same. A change to the tool's \
+file raises the method only if it changes what is measured."""
 _UNCONFIRMED = """\
 **unconfirmed**: published but not certain: the only source is doubtful, sources disagree, or the \
-part is only announced."""
+product has only been announced."""
 _LISTED: Mapping[Verdict, str] = {
-    "dead": "Gone when asked",
-    "gated": "Closed to programs, perhaps not to readers",
+    "dead": "Gone",
+    "gated": "Closed to programs; a browser may still open them",
 }
 """What is listed one by one, and what is said of it."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&$:@^])")
@@ -144,8 +144,8 @@ class _AppendixWriter:
         web = self.web
         noun = "address" if web.count == 1 else "addresses"
         verb = "was" if len(web.answers) == 1 else "were"
-        leads = f"This book leads to {web.count} {noun} on the web"
-        asked = f"{len(web.answers)} of them {verb} asked {web.tell_days()}"
+        leads = f"This book links to {web.count} web {noun}"
+        asked = f"{len(web.answers)} of them {verb} checked {web.tell_days()}"
         yield from ("", f"{leads}. {asked}: {web.tell_verdicts()}.")
         for verdict, told in _LISTED.items():
             if entries := web.list_answers(verdict):
@@ -222,9 +222,9 @@ def write_answer(answer: Answer, places: Iterable[str]) -> str:
     """What an address answered, and the places of the book that lead to it: an item of a list in
     Markdown."""
     reason = f"{escape_words(answer.reason)}, " if answer.reason else ""
-    told = f"{_write_source(answer.url)}: {reason}asked on {find_day(answer)}"
+    told = f"{_write_source(answer.url)}: {reason}checked on {find_day(answer)}"
     if is_address(answer.archived):
-        told += f"; a copy: {_write_source(answer.archived)}"
+        told += f"; archived copy: {_write_source(answer.archived)}"
     return f"- {told}. In {'; '.join(dict.fromkeys(places))}."
 
 

@@ -42,7 +42,7 @@ Place = tuple[int, int]
 
 _STALE = '<span class="stale">stale</span>'
 _TITLE = "Where these numbers come from"
-_TITLE_OF_VALUES = "Where the numbers of the text come from"
+_TITLE_OF_VALUES = "Where the numbers in the text come from"
 _SQL = re.compile(r"\b(?:CASE|CAST|OVER|coalesce|printf|replace)\b|\|\|")
 """What only a query would write; such a formula explains nothing to a reader."""
 

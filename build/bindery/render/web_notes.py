@@ -21,10 +21,10 @@ _MOST_DAYS = 7
 _COUNTED: Mapping[Verdict, tuple[str, str]] = {
     "live": ("answered", "answered"),
     "moved": ("has moved", "have moved"),
-    "dead": ("was gone", "were gone"),
+    "dead": ("is gone", "are gone"),
     "gated": ("refused automated requests", "refused automated requests"),
     "throttled": ("asked us to slow down", "asked us to slow down"),
-    "unreachable": ("gave no answer", "gave no answer"),
+    "unreachable": ("did not answer", "did not answer"),
 }
 """The words for one address and for several."""
 
@@ -90,14 +90,14 @@ def tell_answer(answer: Answer) -> str:
             lost = "; the page had no such anchor" if answer.anchor == "missing" else ""
             return f"answered on {day}{lost}"
         case "moved":
-            return f"moved to {answer.target}, seen on {day}"
+            return f"moved to {answer.target}, as of {day}"
         case "dead":
-            copy = f"; a copy: {answer.archived}" if is_address(answer.archived) else ""
-            return f"gone when asked on {day}{copy}"
+            copy = f"; archived copy: {answer.archived}" if is_address(answer.archived) else ""
+            return f"gone, as of {day}{copy}"
         case "gated":
-            return f"refused automated requests when asked on {day}"
+            return f"refused an automated request on {day}"
         case "throttled" | "unreachable":
-            return f"gave no answer when asked on {day}"
+            return f"did not answer on {day}"
 
 
 def find_day(answer: Answer) -> date:

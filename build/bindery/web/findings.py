@@ -11,6 +11,7 @@ from bindery.check.rules.rule import Rule
 from bindery.check.rules.unused_excuse import apply_excuses
 from bindery.core.model import Finding, Severity
 from bindery.core.report import count_noun, sort_findings
+from bindery.core.repository import MARKDOWN
 from bindery.web.addresses import Address
 from bindery.web.answers import VERDICTS, Answer
 
@@ -50,7 +51,7 @@ def _report(address: Address, answer: Answer) -> Iterator[Finding]:
             hint = "`bindery links --external --fix` writes the new address"
             if answer.anchor == "missing":
                 hint = "change it by hand: the new page does not have the anchor"
-            elif not span.path.endswith(".md"):
+            elif not span.path.endswith(MARKDOWN):
                 hint = "change it by hand: check that the number is still there"
             yield MOVED.find(span, f"'{url}' has moved to '{answer.target}'", hint)
         if answer.anchor == "missing":

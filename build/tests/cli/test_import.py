@@ -185,16 +185,97 @@ def test_import_writes_a_list_of_chapters(make_book: BookMaker, run_bindery: Run
     assert run_bindery("check", folder=root).status == 0
 
 
-def test_import_replaces_nothing(run_bindery: Runner, make_book: BookMaker) -> None:
-    """A chapters.yaml that is there is kept unless `--force` is given."""
-    root = make_book({"README.md": "# A\n", "chapters-md.txt": "README.md\n"})
-    before = (root / "chapters.yaml").read_text()
+def test_a_later_import_keeps_edits(run_bindery: Runner, make_book: BookMaker) -> None:
+    """New chapters go beside their neighbours and lost ones are taken out; nothing else changes,
+    unless `--force` is given."""
+    listed = """\
+title: Mine  # the author's
+parts:
+  - title: First
+    chapters:
+      # before a
+      - path: a.md
+        title: An A
+      - gone.md
+  - chapters:
+      - lost.md
+not_chapters: [out.md]
+"""
+    summary = "# First\n- [A](a.md)\n- [B](b.md)\n- [O](out.md)\n# Second\n- [C](c.md)\n"
+    texts = {name: f"# {name}\n" for name in ("a.md", "b.md", "c.md", "out.md")}
+    root = make_book({**texts, "SUMMARY.md": summary, "chapters.yaml": listed})
     ended = run_bindery("import", ".", folder=root)
-    assert ended.status == 2
-    assert "replace it with --force" in ended.stderr
-    assert (root / "chapters.yaml").read_text() == before
+    assert ended.stdout == (
+        "chapters.yaml: taken out, for there is no such file: gone.md\n"
+        "taken out, for there is no such file: lost.md\n"
+        "added: b.md\n"
+        "listed by SUMMARY.md, and in 'not_chapters' here: out.md\n"
+        "added: c.md\n"
+    ), ended.stderr
+    kept, _, _ = listed.partition("      - gone.md")
+    added = "      - b.md\n  - title: Second\n    chapters:\n      - c.md\n"
+    assert (root / "chapters.yaml").read_text() == f"{kept}{added}not_chapters: [out.md]\n"
     assert run_bindery("import", ".", "--force", folder=root).status == 0
-    assert (root / "chapters.yaml").read_text() != before
+    assert "the author's" not in (root / "chapters.yaml").read_text()
+
+
+# --- conversion ---
+
+CONVERTED = {
+    "mdbook": {
+        "src/SUMMARY.md": "# Summary\n\n- [A](a.md)\n- [B](b/README.md)\n",
+        "src/a.md": "# A {#first}\n\n[B](b/index.html#b)\n",
+        "src/b/README.md": "# B\n\n[A](../a.html#first)\n",
+    },
+    "mkdocs": {
+        "mkdocs.yml": "site_name: M\nnav: [index.md, b.md]\n",
+        "docs/index.md": "# A\n\n!!! note\n    See [B](b/#b) and [B](/b/).\n",
+        "docs/b.md": '# B\n\n=== "Tab"\n    `x`\n',
+    },
+    "myst": {
+        "index.md": "# A\n\n```{toctree}\nb\n```\n\n{ref}`place`, {doc}`b`, [](b.md), "
+        "{math}`a_1`\n",
+        "b.md": "(place)=\n# B\n\n:::{tip}\nX\n:::\n",
+    },
+    "quarto": {
+        "_quarto.yml": "book:\n  title: Q\n  chapters: [index.qmd, b.qmd]\n",
+        "index.qmd": "# A {#sec-a}\n\n[B](b.qmd)\n\n::: {.callout-tip}\n## T\nX\n:::\n",
+        "b.qmd": "# B\n\nSee @sec-a.\n\n```{python}\nx = 1\n```\n",
+    },
+    "hugging-face": {
+        "_toctree.yml": "- title: P\n  sections: [{local: a}, {local: b}]\n",
+        "a.mdx": "# A[[a]]\n\n<Tip>\n\n[B](/course/b)\n\n</Tip>\n",
+        "b.mdx": "# B[[b]]\n",
+    },
+    "d2l": {
+        "index.md": "# A\n\n```toc\nb\n```\n",
+        "b.md": "# B\n:label:`sec_b`\n\nSee :ref:`sec_b`.\n",
+    },
+    "docusaurus": {
+        "a.md": "# A\n\n:::note[T]\nX\n:::\n\n[B](./b.mdx)\n",
+        "b.mdx": "# B\n\n{/* c */}\n",
+    },
+}
+
+
+@pytest.mark.parametrize("tool", CONVERTED)
+def test_a_converted_book_is_clean(tool: str, make_book: BookMaker, run_bindery: Runner) -> None:
+    """A book of each tool: first it is only shown, then rewritten; then nothing is left to report,
+    it builds, and a second conversion finds nothing."""
+    root = make_book(CONVERTED[tool])
+    (root / "chapters.yaml").unlink()
+    shown = run_bindery("import", ".", "--convert", "--dry-run", folder=root)
+    assert {name: (root / name).read_text() for name in CONVERTED[tool]} == CONVERTED[tool]
+    ended = run_bindery("import", ".", "--convert", folder=root)
+    assert (ended.status, "left for you: 0 kinds" in ended.stdout) == (0, True), ended
+    assert shown.stdout.partition("--- a/chapters.yaml")[0] in ended.stdout
+    checked = run_bindery("check", folder=root)
+    assert (checked.status, ", 0 warnings" in checked.stdout) == (0, True), checked.stdout
+    assert [chapter.path[-3:] for chapter in load_config(root, RULES).chapters] == [".md", ".md"]
+    for output in ("html", "epub"):
+        assert "complete: 2 headings" in run_bindery(output, folder=root).stdout
+    again = run_bindery("import", ".", "--convert", folder=root).stdout
+    assert again.startswith("rewrites 0 files: nothing\nchapters.yaml: up to date\n")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bindery.render.pdf.reading import read_links
 from browsers import browser, open_tab
 from fixture_types import BookMaker, Runner
 
@@ -109,6 +110,30 @@ def test_pages_are_those_of_the_site(
         assert re.sub(' data-line="[0-9]+"', "", shown) == written, place
     with pytest.raises(urllib.error.HTTPError, match="404"):
         preview.get("nowhere.html")
+
+
+@pytest.mark.needs("pdftotext")
+def test_a_chapter_alone_has_the_page_numbers_of_the_last_pdf(
+    preview: Preview, book: Path, run_bindery: Runner
+) -> None:
+    """Its first page and its links are numbered as in the book; a link to a place that is not in
+    that PDF shows a question mark."""
+    write(book / "sub/b.md", "# B\n\n[A](../a.md)\n")
+    assert run_bindery("pdf", "--lenient", folder=book).status == 0
+    (whole,) = (book / "dist").glob("*.pdf")
+    pages = {name[-3:]: page for name, (page, _) in read_links(whole).places.items()}
+    write(book / "a.md", "# A\n\n## New\n")
+    write(book / "sub/b.md", "# B\n\n[A](../a.md) [New](../a.md#new) [B](#b)\n")
+    preview.read_until("checked 3 links")
+    address = f"{preview.address}-/chapter.pdf?page=sub/b.html"
+    with urllib.request.urlopen(address, timeout=SECONDS) as answer:
+        (book / "b.pdf").write_bytes(answer.read())
+    command = ["pdftotext", book / "b.pdf", "-"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = re.findall(r"\(p\.\s(\S+)\)", text)
+    assert shown == [str(pages["--a"]), "?", str(pages["--b"])]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        preview.get("-/chapter.pdf?page=search.html")
 
 
 def test_another_site_cannot_read_the_book(preview: Preview) -> None:

@@ -3,6 +3,7 @@
 A test that fails after an upgrade with "remove ..." brings good news: the engine has learnt it.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ import pytest
 from bindery.render.pdf import engine_patches
 from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
 from bindery.render.text.paper import PAPERS
+from weasyprint.html import UA
 from weasyprint.pdf.tags import _get_pdf_tag
 
 PARAGRAPH = (
@@ -19,6 +21,7 @@ PARAGRAPH = (
     "images of 1,024 tokens each per accelerator and an assumed 20 ms of one core per image, a "
     "node spends <code>8 * 32 * 0.02 = 5.1</code> core-seconds on each step.</p>"
 )
+SVG = "http://www.w3.org/2000/svg"
 TOO_EARLY = 147
 """Width of a column in which a line is filled but for the space behind it."""
 
@@ -68,3 +71,34 @@ def test_the_engine_still_lists_all_pages_for_each_box() -> None:
     assert patched(pdf) is patched(pdf)
     still = pdf.page_references is not pdf.page_references
     assert still, "pydyf keeps the list of pages: remove keep_references"
+
+
+def count_pieces(attribute: str = "") -> int:
+    """How many pieces of text a word of six letters in a drawing is made from."""
+    setter = Typesetter(PAPERS["a4"], ClosedFetcher((find_package_folder(),)))
+    drawing = f'<svg xmlns="{SVG}"><text y="20"{attribute}>AVATAR</text></svg>'
+    document = setter.lay_out(ElementTree.fromstring(f"<html><body>{drawing}</body></html>"))
+    with engine_patches.patched_engine({}):
+        written = document.write_pdf(uncompressed_pdf=True)
+    return int(written.count(b" TJ")) - 1  # the number of the page
+
+
+def test_a_text_of_a_drawing_is_set_whole() -> None:
+    """It is one piece, unless its letters have places of their own."""
+    assert count_pieces() == 1
+    assert count_pieces(' dx="0 2"') == 6
+    assert count_pieces(' letter-spacing="2"') == 6
+
+
+def test_the_engine_still_sets_each_letter_of_a_drawing_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the patch a word is six pieces."""
+    monkeypatch.setattr(engine_patches, "join_letters", lambda original: original)
+    assert count_pieces() == 6, "WeasyPrint sets texts whole: remove join_letters"
+
+
+def test_the_engine_still_gives_each_element_a_marker_and_notes() -> None:
+    """A style sheet without them takes a quarter of the memory."""
+    rules = re.findall(r"(?m)^::(\S+)", UA)
+    assert rules, "WeasyPrint has no such rules: remove _read_defaults"

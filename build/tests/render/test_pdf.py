@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
+from types import SimpleNamespace
 from typing import Any
 
 import pikepdf
@@ -18,7 +19,7 @@ from bindery.render.completeness import Proof
 from bindery.render.pdf import pdf as pdf_module
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.pdf.pdf import build_pdf
-from bindery.render.pdf.proof import prove_pdf
+from bindery.render.pdf.proof import prove_pdf, read_pages
 from bindery.render.pdf.reading import read_links
 from bindery.render.pdf.typesetting import ClosedFetcher
 from fixture_types import Runner
@@ -149,15 +150,15 @@ def _list_texts(box: Any) -> list[Any]:
 
 def _lay_out(root: Path) -> LaidOut:
     kept: list[tuple[Any, Any, Any]] = []
-    original = prove_pdf
+    original = read_pages
 
-    def keep(resolved: Any, dialect: Any, document: Any, data: bytes) -> Proof:
-        kept.append((resolved, dialect, document))
-        return original(resolved, dialect, document, data)
+    def keep(resolved: Any, dialect: Any, pages: Any) -> Any:
+        kept.append((resolved, dialect, SimpleNamespace(pages=list(pages))))
+        return original(resolved, dialect, pages)
 
     path = root / "out" / "small.pdf"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pdf_module, "prove_pdf", keep)
+        patch.setattr(pdf_module, "read_pages", keep)
         proof, findings = _build(root, path)
     return LaidOut(root, path, *kept[0], proof, findings)
 
@@ -303,14 +304,15 @@ def test_no_line_of_code_inside_lists_and_quotes_is_broken_a_second_time(book: P
         assert first.width > 0.96 * block.width, number
 
 
-def test_the_proof_sees_what_is_missing(small: LaidOut, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_sees_what_is_missing(small: LaidOut) -> None:
     """A PDF whose text was cut in the layout is not complete."""
     resolved, dialect, document = small.resolved, small.dialect, small.document
     whole = small.path.read_bytes()
-    assert prove_pdf(resolved, dialect, document, whole).lacks == ()
+    reader = read_pages(resolved, dialect, document.pages)
+    assert prove_pdf(resolved, dialect, reader, whole).lacks == ()
 
-    monkeypatch.setattr(document, "pages", document.pages[:-1])
-    cut = prove_pdf(resolved, dialect, document, whole)
+    reader = read_pages(resolved, dialect, document.pages[:-1])
+    cut = prove_pdf(resolved, dialect, reader, whole)
 
     assert ("three.md", "headings", "three--same") in {
         (lack.chapter, lack.kind, lack.what) for lack in cut.lacks

@@ -164,7 +164,7 @@ def test_a_mouse_reads_where_a_number_comes_from(open_evidence: Callable[..., An
     find_number(page, "0.50").hover()
     tip.wait_for(state="visible")
     text = tip.inner_text()
-    assert text.startswith("measured: a tool of this book ran")
+    assert text.startswith("measured: one of this book's tools")
     assert "A <b>processor</b> [x](y) *z*" in text
     assert "Enter" not in text
     box = tip.bounding_box()
@@ -194,7 +194,7 @@ def test_the_keyboard_reads_where_numbers_come_from(open_evidence: Callable[...,
     while not page.evaluate("document.activeElement.matches('td')"):
         page.keyboard.press("Tab")
     assert read_focus() == "80"
-    assert "vendor: a data sheet" in tip.inner_text()
+    assert "vendor: from the vendor's data sheet" in tip.inner_text()
     assert "example.org/a100: vendor, dated 2026-11-20" in tip.inner_text()
     assert "Enter" in tip.inner_text()
     described = page.evaluate("document.activeElement.getAttribute('aria-describedby')")

@@ -160,7 +160,7 @@ def test_the_search_says_when_there_is_nothing(open_page: Callable[..., Any]) ->
     page = open_page("index.html")
     page.keyboard.press("/")
     page.keyboard.type("jjjjj")
-    page.get_by_text("Nothing in the book says").wait_for(state="visible")
+    page.get_by_text("No results for").wait_for(state="visible")
     page.keyboard.press("Control+a")
     page.keyboard.type("paragraph")
     page.locator("[role=option]").nth(1).wait_for(state="visible")
@@ -231,7 +231,7 @@ def test_the_theme_is_chosen_by_keyboard(open_page: Callable[..., Any], site: Pa
     read_paper = "getComputedStyle(document.documentElement).backgroundColor"
     papers = []
     page.locator("button.theme").focus()
-    for theme in ("light", "dark", "as the system", "light"):
+    for theme in ("light", "dark", "system", "light"):
         page.keyboard.press("Enter")
         assert page.locator("button.theme").get_attribute("aria-label") == f"Theme: {theme}"
         papers.append(page.evaluate(read_paper))

@@ -86,7 +86,7 @@ def test_a_tool_has_a_page_with_all_that_is_known_of_it(
         "It takes a while, says --help.",
         "time = work / rate",
         "usage: timer.py [-h] <file>",
-        "The same in all rows: kind a.",
+        "Same in all rows: kind a.",
         "cpu-x86_64-2core_20261120_2",
         "seconds; lower is better.",
         hashlib.sha256(TIMER.encode()).hexdigest(),
@@ -190,13 +190,13 @@ def test_a_readers_run_stands_beside_ours(
             assert said.is_visible()
     for number, (given, said) in enumerate(
         (
-            ("{", "This is not JSON"),
-            ("[]", "This names no tool"),
-            (json.dumps({**RUN, "tool": "ruler"}), "This is of ruler, and this page is of timer"),
-            (json.dumps({**RUN, "method": 2}), "Yours is of method 2"),
-            (json.dumps({**RUN, "results": 3}), "This has no results"),
+            ("{", "This file is not JSON"),
+            ("[]", "This file names no tool"),
+            (json.dumps({**RUN, "tool": "ruler"}), "This file is from ruler"),
+            (json.dumps({**RUN, "method": 2}), "Your run used method 2"),
+            (json.dumps({**RUN, "results": 3}), "This file has no results"),
             (json.dumps({**mine, "ranks": 8}), "is of 1 rank; yours is of 8 ranks."),
-            (json.dumps({**RUN, "results": []}), "None of your rows can stand beside"),
+            (json.dumps({**RUN, "results": []}), "None of your rows can be compared"),
         )
     ):
         file = tmp_path / f"refused{number}.json"

@@ -54,24 +54,24 @@ TITLES = {
     "manual": "answered on 2026-11-19",
     "its part": "By its author",
     "part": "answered on 2026-11-20; the page had no such anchor",
-    "https://beta.net/old": "moved to https://beta.net/new, seen on 2026-11-20",
+    "https://beta.net/old": "moved to https://beta.net/new, as of 2026-11-20",
     "unasked": None,
-    "wall": "refused automated requests when asked on 2026-11-20",
-    "by label": f"gone when asked on 2026-11-20; a copy: {ARCHIVED}",
+    "wall": "refused an automated request on 2026-11-20",
+    "by label": f"gone, as of 2026-11-20; archived copy: {ARCHIVED}",
     "example": None,
-    "slow": "gave no answer when asked on 2026-11-20",
-    "gone": f"gone when asked on 2026-11-20; a copy: {ARCHIVED}",
+    "slow": "did not answer on 2026-11-20",
+    "gone": f"gone, as of 2026-11-20; archived copy: {ARCHIVED}",
     "here": None,
 }
 SECTION = (
-    "This book leads to 7 addresses on the web. 6 of them were asked on 2026-11-19 (1) and "
-    "2026-11-20 (5): 2 answered, 1 has moved, 1 was gone, 1 refused automated requests, "
-    "1 gave no answer. "
-    "Gone when asked: "
-    f"https://gamma.net/gone: answers 404, asked on 2026-11-20; a copy: {ARCHIVED}. "
+    "This book links to 7 web addresses. 6 of them were checked on 2026-11-19 (1) and "
+    "2026-11-20 (5): 2 answered, 1 has moved, 1 is gone, 1 refused automated requests, "
+    "1 did not answer. "
+    "Gone: "
+    f"https://gamma.net/gone: answers 404, checked on 2026-11-20; archived copy: {ARCHIVED}. "
     "In Start: Walls; Network. "
-    "Closed to programs, perhaps not to readers: "
-    "https://delta.net/w?a=1&b=2: answers 403: a *wall*, asked on 2026-11-20. In Start: Walls."
+    "Closed to programs; a browser may still open them: "
+    "https://delta.net/w?a=1&b=2: answers 403: a *wall*, checked on 2026-11-20. In Start: Walls."
 )
 
 
@@ -134,7 +134,7 @@ def test_links_follow_the_numbers(make_book: BookMaker, run_bindery: Runner) -> 
     assert appendix is not None
     assert appendix.title == TITLE
     assert [anchor.title for anchor in appendix.anchors if anchor.level == 2][-1] == WEB_TITLE
-    assert "1 of them was asked on 2026-11-19: 1 answered." in appendix.source
+    assert "1 of them was checked on 2026-11-19: 1 answered." in appendix.source
 
 
 def test_a_book_that_asked_nobody_prints_nothing(make_book: BookMaker, run_bindery: Runner) -> None:

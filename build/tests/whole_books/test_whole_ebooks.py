@@ -3,6 +3,8 @@
 import json
 import shutil
 import subprocess
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +96,17 @@ def test_the_epub_can_be_read_by_everybody(ebooks: Path, tmp_path: Path) -> None
     if "reference" in ebooks.name:
         pytest.skip("the reference book has faults of content")
     assert run_ace(next(ebooks.glob("*.epub")), tmp_path) == []
+
+
+def test_the_epub_fits_a_phone(ebooks: Path, open_tab: Callable[..., Any], tmp_path: Path) -> None:
+    """On a screen of 360 pixels no chapter has anything beyond the edge."""
+    if "reference" in ebooks.name:
+        pytest.skip("the reference book has words that are longer than a line")
+    with zipfile.ZipFile(next(ebooks.glob("*.epub"))) as book:
+        book.extractall(tmp_path)
+    tab = open_tab("file:", width=360)
+    wide = {}
+    for page in sorted(tmp_path.glob("EPUB/text/*.xhtml")):
+        tab.goto(page.as_uri())
+        wide[page.name] = tab.evaluate("document.documentElement.scrollWidth")
+    assert {name: width for name, width in wide.items() if width > 360} == {}

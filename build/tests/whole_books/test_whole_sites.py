@@ -124,17 +124,21 @@ ANSWER = """(typed) => {
 }"""
 
 
+@pytest.mark.parametrize(
+    ("file", "first", "among_three"),
+    [("searches.txt", 0.85, 0.97), ("searches_unseen.txt", 0.75, 0.93)],
+)
 def test_questions_of_readers_are_answered(
-    own_site: WholeSite, open_tab: Callable[..., Any]
+    own_site: WholeSite, open_tab: Callable[..., Any], file: str, first: float, among_three: float
 ) -> None:
-    """Of the questions in `searches.txt` at least 85 % have a section that answers them first, 97 %
-    among the first three."""
+    """So many of the questions have a section that answers them first, and among the first three.
+    The second file was written, and its answers chosen, without trying the search."""
     base = own_site.folder.as_uri()
     tab = open_tab(base)
     tab.goto(f"{base}/index.html")
     tab.keyboard.press("/")
     tab.locator("dialog.search [role=option]").first.wait_for()
-    lines = (FIXTURES / "searches.txt").read_text(encoding="utf-8").splitlines()
+    lines = (FIXTURES / file).read_text(encoding="utf-8").splitlines()
     ranks = {}
     for line in lines:
         typed, *wanted = line.split("\t")
@@ -144,8 +148,8 @@ def test_questions_of_readers_are_answered(
         ]
         ranks[typed] = next((n for n, href in enumerate(found, 1) if href in wanted), 99)
     late = {typed: rank for typed, rank in ranks.items() if rank > 1}
-    assert len(late) <= 0.15 * len(lines), late
-    assert sum(rank > 3 for rank in late.values()) <= 0.03 * len(lines), late
+    assert len(late) <= (1 - first) * len(lines), late
+    assert sum(rank > 3 for rank in late.values()) <= (1 - among_three) * len(lines), late
 
 
 # --- calculators ---
@@ -184,13 +188,8 @@ def test_every_calculator_answers_by_keyboard(
 
 @pytest.mark.parametrize("kind", ["front", "largest"])
 def test_lighthouse_has_nothing_to_say(whole_site: WholeSite, address: str, kind: str) -> None:
-    """Accessibility, best practices and SEO pass whole, and performance has 95 of 100 points or
-    more, on the first page and on the largest chapter."""
+    """Accessibility, best practices, SEO and what a page itself decides of performance pass
+    on the first page and on the largest chapter."""
     page = "" if kind == "front" else whole_site.largest.removesuffix("index.html")
-    # A busy machine only lowers the score: the best of three counts.
-    for _ in range(3):
-        performance, faults, slow = run_lighthouse(f"{address}/{page}")
-        if performance >= 95:
-            break
+    faults = run_lighthouse(f"{address}/{page}")
     assert set(faults) <= CONTENT_FOR_LIGHTHOUSE[whole_site.name], faults
-    assert performance >= 95, slow

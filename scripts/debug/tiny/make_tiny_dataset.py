@@ -10,7 +10,7 @@
   record.json
 - `pack`: the folders as a dataset again. Delete or copy folders to remove or add records.
 - `synthesize`: N records of `--kind` text, image-text or interleaved (lists of images and texts),
-  all different, or with `--repeat` all the same: a loss has to fall towards zero on these
+  all different, or with `--repeat` all the same: the loss should fall towards zero on these
 
 Sources are folders by save_to_disk and files: .parquet, .jsonl, .json, .csv, .txt. `--hub` takes
 the name of a dataset on the Hub. Results are folders for load_from_disk. Each .txt ends with one
@@ -246,7 +246,7 @@ def build_parser() -> Parser:
     add("--source", metavar="PATH", help="folder or file; with --hub a name")
     add("--out", type=Path, metavar="FOLDER", help="new folder for the result")
     add("--records", type=positive_int, default=10, help="how many to cut or make (default: 10)")
-    add("--seed", type=int, default=42, help="of cut and synthesize (default: 42)")
+    add("--seed", type=int, default=42, help="for cut and synthesize (default: 42)")
     add("--split", default="train", metavar="NAME", help="split, with --hub (default: train)")
     add("--hub", action="store_true", help="cut: --source is the name of a dataset on the Hub")
     add("--kind", choices=tuple(FEATURES), default="image-text",

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 import pytest
+from kit.alerts import read_secret, read_table, read_toml
 from kit.cli import UsageError, duration
-from kit.settings import read_secret, read_table, read_toml
 
 READERS = {"a": str, "wait": duration, "on": list}
 

@@ -78,7 +78,7 @@ def test_ranks_that_are_gone_or_cannot_be_read() -> None:
     dumps.append(make_dump(3, BEGIN, 5, threads=[], error="it is gone; py-spy: no"))
     merged = stacks.Merged(dumps, "main")
     site = "ranks 0-2 in <module> at train.py:50"
-    assert merged.summary == f"rank 4 gone; rank 3 in (no stack: it is gone); {site}"
+    assert merged.summary == f"rank 4 gone; rank 3 (no stack: it is gone); {site}"
     assert "no stack of rank 3: it is gone; py-spy: no" in merged.notes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kit.stats import earned, fit_line, scaled, summarize, verdict_of_samples
+from kit.stats import earned, scaled, summarize, verdict_of_samples
 
 
 def test_summary_by_hand() -> None:
@@ -36,19 +36,3 @@ def test_digits() -> None:
     assert earned(123.456) == "~120"
     assert earned(9.999, 0.1) == "10.0"
     assert (earned(None), earned(0.0), earned(float("nan"))) == ("-", "0", "-")
-
-
-def test_line_by_hand() -> None:
-    """100 µs and 100 GB/s: 110 µs at 1 MB, 200 µs at 10 MB, 1.1 ms at 100 MB."""
-    latency, bandwidth = fit_line([1e6, 1e7, 1e8], [110e-6, 200e-6, 1100e-6])
-    assert latency == pytest.approx(1e-4)
-    assert bandwidth == pytest.approx(1e11)
-
-
-def test_line_at_its_bounds() -> None:
-    """Two sizes are not enough; no growth is no bandwidth; a latency is not negative."""
-    assert fit_line([1, 1, 2], [1, 1, 2]) is None
-    assert fit_line([1, 2, 3], [3.0, 3.0, 3.0]) == (3.0, None)
-    latency, bandwidth = fit_line([1, 2, 3], [1.0, 3.0, 5.0])
-    assert latency == 0
-    assert 0.5 < bandwidth < 1

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import types
-from pathlib import Path
 
 import pytest
 from kit.cli import UsageError
 from kit.device import choose_device, import_torch
-from kit.timing import Stopwatch, make_cache_flush, read_cpu_cache
+from kit.timing import Stopwatch
 
 pytestmark = pytest.mark.torch
 
@@ -40,19 +39,6 @@ def test_events_hold_only_the_work() -> None:
 
     assert watch.time_each(lambda: spend(3), 2, lambda: spend(50)) == [0.003, 0.003]
     assert watch.time(lambda: spend(2)) == 0.002
-
-
-def test_last_level_caches_are_added_up(tmp_path: Path) -> None:
-    """Two sockets with 32 MiB of L3 each are 64 MiB, however many threads share them."""
-    for thread in range(4):
-        folder = tmp_path / f"cpu{thread}/cache/index3"
-        folder.mkdir(parents=True)
-        (folder / "size").write_text("32768K\n")
-        (folder / "shared_cpu_list").write_text(f"{thread // 2}\n")
-    assert read_cpu_cache(tmp_path) == 64 * 1024**2
-    assert read_cpu_cache(tmp_path / "none") == 0
-    torch = import_torch()
-    make_cache_flush(torch, torch.device("cpu"))()
 
 
 def test_devices_that_are_not_there_are_refused() -> None:

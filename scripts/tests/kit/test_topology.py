@@ -15,7 +15,6 @@ def test_cpu_lists() -> None:
     """The notation of /sys, and masks for srun."""
     assert topology.format_cpus({0, 1, 2, 3, 8}) == "0-3,8"
     assert topology.format_cpus([]) == "-"
-    assert topology.format_mask({8, 9, 10}) == "0x700"
     assert topology.parse_cpus("0-3,8") == {0, 1, 2, 3, 8}
     for text in ("3-1", "a", "0-"):
         with pytest.raises(UsageError, match="write 0-3,8"):

@@ -331,6 +331,10 @@ def _find_in_toml(code: str) -> CodeFault | None:
         tomllib.loads(code)
     except tomllib.TOMLDecodeError as error:
         text = str(error)
+        if "twice" in text or "overwrite" in text:  # several files, each below a comment
+            parts = re.split(r"^#.*$", code, flags=re.M)
+            if len(parts) > 1 and not any(map(_find_in_toml, parts)):
+                return None
         place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", text)
         lines = code.rstrip("\n").split("\n")
         row = int(place[1]) - 1 if place and place[1] else len(lines) - 1

@@ -27,8 +27,10 @@ class _Kind(NamedTuple):
     instead: str
 
 
+_OR_CONVERT = "; `bindery import . --convert` does what it can"
 _ALERT = "write an alert: '> [!NOTE]', and '> ' before each line of its text"
-_ID = r"#[A-Za-z]"
+_INCLUDED = "put here what it includes, or link the file"
+_ID = r"#(?!if\b|each\b)[A-Za-z]"
 _CLASS = r"\.[A-Za-z][\w-]*(?=[\s}])"
 _KEY = r"(?:width|height|target|style|class|align|rel|loading|lang|scale|(?:fig|tbl|data)-[\w-]+)="
 
@@ -42,27 +44,38 @@ _LATEX = _Kind(
 
 _IN_PROSE = (
     _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}",
-          "a command of mdBook", "put here what it includes, or link the file"),
+          "a command of mdBook", _INCLUDED),
+    _Kind("--8<", r'^-+8<-+[ \t]+"[^"\n]*"', "a snippet of MkDocs", _INCLUDED),
     _Kind("{{< {{%", r"\{\{[<%][^{}\n]*\}\}",
           "a shortcode of Quarto or Hugo", "put here what it stands for, or link it"),
+    _Kind(":::", r"^::: (?:[\w-]+\.[\w.-]+|mkdocs-[\w-]+)$",
+          "what a plugin of MkDocs generates", "put here what it generates, or link it"),
     _Kind(":::", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
-          "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT),
+          "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT + _OR_CONVERT),
     _Kind(HIDDEN, rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
-          "a role of Sphinx or MyST", "write a link, '[text](path.md#anchor)', or the code alone"),
+          "a role of Sphinx or MyST",
+          "write a link, '[text](path.md#anchor)', or the code alone" + _OR_CONVERT),
     _Kind("!!! ???", r'^(?:!!!|\?\?\?\+?) [a-z][\w-]*(?: inline)?(?: end)?(?: "[^"\n]*")?[ \t]*$',
-          "an admonition of MkDocs", _ALERT + "; one that folds is '<details><summary>'"),
+          "an admonition of MkDocs",
+          _ALERT + "; one that folds is '<details><summary>'" + _OR_CONVERT),
+    _Kind("///", r"^/{3,}[ \t]+[a-z][\w-]*(?:[ \t]*\|[^\n]*)?(?:\n[ \t]+[\w-]+:[^\n]*)*$",
+          "a block of PyMdown", _ALERT + _OR_CONVERT),
     _Kind('"', r'^===[!+]? "[^"\n]*"',
-          "a tab of MkDocs", "write a heading, or '<details><summary>', per tab"),
+          "a tab of MkDocs", "write a heading, or '<details><summary>', per tab" + _OR_CONVERT),
     _Kind("{ )=", rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}|^\([\w:.-]+\)=$",
           "an anchor of Pandoc, Quarto, MkDocs, mdBook or MyST",
           "leave it out, and link the anchor that GitHub makes of the heading,"
-          " or write '<a id=\"NAME\"></a>' above"),
+          " or write '<a id=\"NAME\"></a>' above" + _OR_CONVERT),
     _Kind("{", rf"(?<!\{{)\{{:?[ \t]*(?:toc(?=\}})|{_CLASS}|(?:[\w-]+[ \t]+)?{_KEY})[^{{}}\n]*\}}",
           "a list of attributes for Pandoc, Quarto, MkDocs or Jekyll",
           'leave it out; the size of an image is in \'<img src="PATH" alt="TEXT" width="400">\''),
-    _Kind("@", r"\[(?:\w+ )*-?@\w[^\[\]\n]*\]|(?<![\w@/])@(?:fig|tbl|sec|eq|lst)-[\w-]+",
+    _Kind("@", r"\[(?:\w+ )*-?@[A-Za-z\d][^\[\]\n]*\]|(?<![\w@/])@(?:fig|tbl|sec|eq|lst)-[\w-]+",
           "a citation or reference of Pandoc or Quarto",
           "link the source or the place, or write a footnote: '[^1]'"),
+    _Kind("*[", r"^\*\[[^\]\n]+\]:[ \t]\S[^\n]*", "an abbreviation of MkDocs",
+          "leave it out, and explain it in the text or in a glossary"),
+    _Kind("++", r'(?<![\w+])\+\+(?:[a-z0-9-]+|"[^"\n]+")(?:\+(?:[a-z0-9-]+|"[^"\n]+"))*\+\+(?!\w)',
+          "a key of MkDocs", "write '<kbd>Ctrl</kbd>+<kbd>C</kbd>'" + _OR_CONVERT),
     _Kind("TOC toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
           "a table of contents of MkDocs or GitLab",
           "leave it out: GitHub and the outputs list the headings by themselves"),
@@ -73,7 +86,8 @@ _IN_PROSE = (
     _Kind("{% {{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
           "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
           "put here what it stands for"),
-    _Kind("import < {/*", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z]\w*(?=\s|$)|\{/\*",
+    _Kind("import < {", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z]\w*(?=\s|$)|\{/\*"
+          r"|\{#(?:if|each) [^{}\n]*\}|\{:else(?: if)?\b[^{}\n]*\}|\{/(?:if|each)\}",
           "MDX, for Docusaurus or Hugging Face",
           "write in Markdown what it shows; a remark goes between '<!--' and '-->'"),
     _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
@@ -90,11 +104,19 @@ _DOLLARS = _Kind(
 )
 _ON_FENCES = (
     _DOLLARS._replace(marks="math", pattern="^math$"),
+    _Kind("{", r"^\{(?:include|literalinclude)\}[^\n]*", "an include of MyST", _INCLUDED),
     _Kind(
         "{",
         r"^\{[A-Za-z][\w:-]*\}?",
         "a directive of MyST or a code cell of Quarto",
-        _ALERT + "; code is labelled '```python'",
+        "write as Markdown what it shows: an alert ('> [!NOTE]'), a table, an image or code"
+        " labelled '```python'; `bindery import . --convert` does what it can",
+    ),
+    _Kind(
+        "toc eval",
+        "^(?:toc|eval_rst)$",
+        "a list of contents or a raw block of d2l",
+        "leave it out: chapters.yaml lists the chapters",
     ),
     _Kind(
         "mermaid",

@@ -2,7 +2,8 @@
 
 An image has to be shown. Any other file is in use where a chapter links it or names it, in a
 command say, where a folder is linked that holds it, or where a file beside it names it. Those of
-one folder are one finding. What book tools and package managers read needs no link.
+one folder are one finding. What book tools and package managers read needs no link, nor does what
+they name, or Markdown that is no chapter.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import contextlib
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache, partial
 
 from bindery.book.load import is_left_out
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Outside, Severity, Span, ToFile, WrongCase
 from bindery.core.report import count_more
-from bindery.core.repository import RECORDS_FOLDER
+from bindery.core.repository import MARKDOWN, RECORDS_FOLDER
 
 RULE = Rule("orphan-file", Severity.WARNING, "nothing in the book points to a file of its folder")
 
@@ -37,10 +39,14 @@ def check(scope: Scope) -> Iterator[Finding]:
     beside: dict[str, list[tuple[str, bytes]]] = {}
     forgotten: dict[str, list[str]] = {}
     homes = {posixpath.dirname(chapter.path) for chapter in scope.book.chapters} - {""}
+    outside = cache(partial(_read_outside, scope))
     for path in scope.tree.walk_files(scope.config.folder):
-        if path in used or path.endswith(".md") or is_left_out(path, scope.config):
+        if path in used or path.endswith(MARKDOWN) or is_left_out(path, scope.config):
             continue
         if any(path.startswith(f"{folder}/") for folder in known):
+            continue
+        name = posixpath.basename(path).encode("utf-8", "surrogateescape")
+        if any(name in text for text in outside()):
             continue
         if path.lower().endswith(_IMAGES):
             # A cover may lie there in several formats, for shelves that show only some of them.
@@ -113,6 +119,17 @@ def _is_named(path: str, scope: Scope, beside: dict[str, list[tuple[str, bytes]]
         beside[folder] = list(_read_texts(folder, scope))
     sought = [n.encode("utf-8", "surrogateescape") for n in names]
     return any(other != name and n in text for other, text in beside[folder] for n in sought)
+
+
+def _read_outside(scope: Scope) -> list[bytes]:
+    """The beginnings of Markdown files that are no chapters, and of what book tools read."""
+    chapters = {chapter.path for chapter in scope.book.chapters}
+    return [
+        scope.tree.read_beginning(path, _READ_AT_MOST)
+        for path in scope.tree.walk_files("")
+        if (path.endswith(MARKDOWN) and path not in chapters)
+        or _READ_BY_TOOLS.fullmatch(posixpath.basename(path))
+    ]
 
 
 def _read_texts(folder: str, scope: Scope) -> Iterator[tuple[str, bytes]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from bindery.book.load import is_left_out
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
+from bindery.core.repository import MARKDOWN
 
 RULE = Rule("unlisted-chapter", Severity.WARNING, "a Markdown file is in no part of the book")
 
@@ -14,7 +15,7 @@ RULE = Rule("unlisted-chapter", Severity.WARNING, "a Markdown file is in no part
 def check(scope: Scope) -> Iterator[Finding]:
     listed = {entry.path for entry in scope.config.chapters}
     for path in scope.tree.walk_files(scope.config.folder):
-        if path.endswith(".md") and path not in listed and not is_left_out(path, scope.config):
+        if path.endswith(MARKDOWN) and path not in listed and not is_left_out(path, scope.config):
             message = f"'{path}' is not listed in chapters.yaml, so no output holds it"
             hint = "list it under 'parts', or leave it out under 'not_chapters'"
             yield RULE.find(Span.whole(path), message, hint)

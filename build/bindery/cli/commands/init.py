@@ -50,7 +50,7 @@ def init(folder: Path) -> None:
     is there is changed.
     """
     from bindery.book.importing import import_contents
-    from bindery.core.repository import Tree
+    from bindery.core.repository import MARKDOWN, Tree
     from bindery.core.whole_files import write_whole
 
     if (folder / "chapters.yaml").exists():
@@ -58,16 +58,16 @@ def init(folder: Path) -> None:
         raise refuse(str(folder / "chapters.yaml"), message, "go on with `bindery check`")
     folder.mkdir(parents=True, exist_ok=True)
     files: dict[str, str] = {}
-    if not any(path.endswith(".md") for path in Tree(folder).walk_files("")):
+    if not any(path.endswith(MARKDOWN) for path in Tree(folder).walk_files("")):
         files = {"README.md": _FIRST, "beginnings.md": _SECOND}
         for name, text in files.items():
             write_whole(folder / name, text.encode())
-    listed, said = import_contents(folder)
+    imported = import_contents(folder)
     ours = {".gitignore": "/dist/\n", ".github/workflows/book.yml": _WORKFLOW}
-    for name, text in {"chapters.yaml": listed, **ours}.items():
+    for name, text in {"chapters.yaml": imported.write_yaml(), **ours}.items():
         if not (folder / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_whole(folder / name, text.encode())
             files[name] = text
-    print(*(f"wrote {folder / name}" for name in files), said, sep="\n")
+    print(*(f"wrote {folder / name}" for name in files), imported.summarise(), sep="\n")
     print("next: bindery check, bindery serve --open, bindery html, bindery pdf, bindery epub")

@@ -150,15 +150,18 @@ def _run_here(plan: Plan, limits: Limits, quiet: bool) -> None:
 
 def _advise(root: Path, tool: str, profile: str) -> str:
     """What to do with a new record."""
-    if profile == "demo":
-        return "next: nothing; a demo record shows that the tool runs, and no table quotes it"
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
 
     name = re.compile(rf"\b{re.escape(tool)}\b")
     views = load_config(root, RULES).views
     folder = root / views
-    reading = [path.stem for path in sorted(folder.glob("*.sql")) if name.search(path.read_text())]
+    texts = {path.stem: path.read_text() for path in sorted(folder.glob("*.sql"))}
+    reading = [view for view, text in texts.items() if name.search(text)]
+    if profile == "demo":
+        reading = [view for view in reading if "'demo'" in texts[view]]
+        if not reading:
+            return "next: nothing; a demo record shows that the tool runs, and no table quotes it"
     steps = "next: read the record and its log, run `bindery fill`, and commit what changed"
     if reading:
         return f"{steps}; views that read {tool}: {', '.join(reading)}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bindery.render.site.model import Site
 
 _HOST = "127.0.0.1"
-_SCRIPT, _EVENTS = "/-/preview.js", "/-/events"
+_SCRIPT, _EVENTS, _PDF = "/-/preview.js", "/-/events", "/-/chapter.pdf"
 _PATIENCE_SECONDS = 0.3
 _ALIVE_SECONDS = 15.0
 """How often a page that waits is told that the server is there, to find out whether the page is."""
@@ -85,6 +85,7 @@ class _Book:
         self._site: Site | None = None
         self._known: Known | None = None
         self._making = threading.Lock()
+        self._printing = threading.Lock()
         self.shown = threading.Event()
         """Whether a browser has asked for a page since the book was read."""
 
@@ -150,6 +151,19 @@ class _Book:
         self.shown.set()
         return text.encode() if text is not None else None
 
+    def print_pdf(self, place: str) -> bytes | None:
+        """The PDF of the chapter at a place of the site; None where there is none."""
+        from bindery.render.pdf.pdf import print_chapter
+
+        with self._making:
+            site = self._site
+        for chapter in site.book.chapters if site and not self.trouble else ():
+            if site is not None and site.places[chapter.path] == place:
+                last = self._root / "dist" / f"{site.config.name}.pdf"
+                with self._printing:  # the engine is patched for one at a time
+                    return print_chapter(site.inspection, site.edition, chapter, last)
+        return None
+
     def describe(self, place: str) -> dict[str, object]:
         """What a page is told: which version of the book is there, and what is found in its
         chapter."""
@@ -192,6 +206,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(403, b"this server answers to 127.0.0.1 and localhost only")
         elif url.path == _EVENTS:
             self._tell_events(parse_qs(url.query).get("page", [""])[0])
+        elif url.path == _PDF:
+            self._print(parse_qs(url.query).get("page", [""])[0])
         elif url.path == _SCRIPT:
             script = resources.files("bindery.render.site") / "preview.js"
             self._answer(200, script.read_bytes(), "text/javascript")
@@ -214,6 +230,17 @@ class _Handler(BaseHTTPRequestHandler):
         if place.endswith(".html"):
             content += f'<script src="{_SCRIPT}"></script>\n'.encode()
         self._answer(status, content, kind)
+
+    def _print(self, place: str) -> None:
+        try:
+            content = self.server.book.print_pdf(place)
+        except BookError as error:
+            self._answer(500, "\n".join(one.message for one in error.findings).encode())
+            return
+        if content is None:
+            self._answer(404, b"there is no chapter at that place")
+        else:
+            self._answer(200, content, "application/pdf")
 
     def _answer(self, status: int, content: bytes, kind: str = "text/plain") -> None:
         text = kind.startswith("text/") or kind.endswith(("script", "json", "xml"))

@@ -12,11 +12,13 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -54,6 +56,7 @@ from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images
 from bindery.render.pdf.joined import JoinedDialect
+from bindery.render.text.content import offer_breaks
 from bindery.render.text.markup import escape_attribute, escape_text
 from bindery.render.text.raw_markup import tidy_markup
 from bindery.render.web_notes import write_titles
@@ -63,11 +66,13 @@ STEPS = 4
 Progress = Callable[[str], None]
 
 _HERE = Path(__file__).parents[1]
+_FONTS = _HERE / "site" / "static"
 _PANDOC_SECONDS = 600.0
 _ROOT = "EPUB"
 _TEXT = f"{_ROOT}/text"
 # TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is not XML.
 _NOTHING = "\N{INVISIBLE SEPARATOR}"
+_CELL = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
 """Endings of files that are compressed already."""
 _OPF = "{http://www.idpf.org/2007/opf}"
@@ -173,6 +178,7 @@ def _run_pandoc(
     command = (
         *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
         "--css=epub.css",
+        *(f"--epub-embed-font={font}" for font in sorted(_FONTS.glob("*.woff2"))),
         f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
         *((f"--epub-cover-image={cover.name}",) if cover else ()),
         f"--output={output.name}",
@@ -302,7 +308,12 @@ def _finish_chapter(
         opening += f'<p class="part">{escape_text(part)}</p>\n'
     text = text.replace(heading, opening)
     text = text.replace(named, f"<title>{escape_text(chapter.title)}</title>")
+    text = _CELL.sub(_break_words, text)  # pandoc leaves out the places where words may be broken
     return text.replace(f'="{_NOTHING}"', '=""').replace(f"=&quot;{_NOTHING}&quot;", '=""')
+
+
+def _break_words(cell: re.Match[str]) -> str:
+    return re.sub(">[^<]+", lambda text: f">{offer_breaks(unescape(text[0][1:]))}", cell[0])
 
 
 def _list_claims(texts: Iterable[bytes]) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from lxml import etree
@@ -57,6 +58,13 @@ def dress(root: Any, exhibits: Mapping[str, Exhibit]) -> None:
                 _keep_with_next(element)
             case _:
                 pass
+
+
+def name_next(parent: Any) -> None:
+    """Give each child the class of the next one. The engine looks for it behind `:has(+ ...)` among
+    all the children, for each of them."""
+    for child, following in pairwise(parent):
+        child.set("data-next", following.get("class", ""))
 
 
 def _turn_pages(root: Any) -> None:

@@ -117,13 +117,14 @@ class JoinedDialect:
         inspection: Inspection,
         progress: Callable[[str], None],
         web_titles: Mapping[str, str] = NO_TITLES,
+        only: Chapter | None = None,
         cache: Cache | None = None,
     ) -> Mapping[str, str]:
-        """The text of each chapter as XHTML, by its path; with a cache, what was written before is
-        used again."""
+        """The text of each chapter, or of one, as XHTML, by its path. With a cache, texts that
+        were written before are reused."""
         additions = write_additions(inspection, self, folds=False)
         bodies = {}
-        for chapter in inspection.book.chapters:
+        for chapter in (only,) if only else inspection.book.chapters:
             progress(chapter.title)
             added = additions.get(chapter.path, NOTHING_ADDED)
             given = chapter, inspection.resolved, self, added, web_titles

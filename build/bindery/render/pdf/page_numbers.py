@@ -9,7 +9,7 @@ replace the zeros. The engine's own `target-counter` lays out every page with a 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,18 +18,17 @@ from weasyprint.formatting_structure import boxes
 from weasyprint.text.line_break import line_size
 
 
-def find_page_numbers(pages: Sequence[Any]) -> dict[str, int]:
-    """The page of each anchor, counted from 1."""
+def find_page_numbers(pages: Sequence[Any], first: int = 1) -> dict[str, int]:
+    """The page of each anchor, counted from that of the first."""
     return {
         anchor: number
-        for number, page in reversed(list(enumerate(pages, 1)))
+        for number, page in reversed(list(enumerate(pages, first)))
         for anchor in page.anchors
     }
 
 
-def write_page_numbers(pages: Sequence[Any]) -> None:
-    """Replace the zeros beside the links by the numbers of pages."""
-    numbers = find_page_numbers(pages)
+def write_page_numbers(pages: Sequence[Any], numbers: Mapping[str, int]) -> None:
+    """Replace the zeros beside the links by the numbers of the pages that they lead to."""
     for page in pages:
         if _write_numbers_into(page._page_box, numbers):
             page.links.clear()
@@ -41,7 +40,7 @@ _FIGURE_SPACE = "\u2007"
 _BEGIN_LEFT = frozenset(("start", "left", "justify"))
 
 
-def _write_numbers_into(box: Any, numbers: dict[str, int]) -> bool:
+def _write_numbers_into(box: Any, numbers: Mapping[str, int]) -> bool:
     """Write the numbers below a box; returns whether anything has moved."""
     if isinstance(box, boxes.LineBox) and box.style["text_align_all"] in _BEGIN_LEFT:
         return _close_line_up(box, numbers, 0.0) > 0
@@ -62,7 +61,7 @@ def _write_numbers_into(box: Any, numbers: dict[str, int]) -> bool:
     return False
 
 
-def _close_line_up(box: Any, numbers: dict[str, int], moved: float) -> float:
+def _close_line_up(box: Any, numbers: Mapping[str, int], moved: float) -> float:
     """Write the numbers into a piece of a line that moves left by so much. Returns by how much
     what follows moves: the room of zeros that are not needed goes to the end of the line."""
     if not isinstance(box, boxes.TextBox | boxes.InlineBox | boxes.LineBox):
@@ -95,11 +94,11 @@ def _measure_text(box: Any) -> float:
     return float(width)
 
 
-def _read_number(box: Any, numbers: dict[str, int]) -> tuple[str, str] | None:
+def _read_number(box: Any, numbers: Mapping[str, int]) -> tuple[str, str] | None:
     """The zeros in a box and the number that belongs there, if it is that beside a link."""
     if box.element_tag != "a::after" or not hasattr(box, "pango_layout"):
         return None
     zeros = _ZEROS.search(box.text)
     if zeros is None:
         return None
-    return zeros[0], str(numbers.get(unquote(box.element.get("href", "#")[1:]), ""))
+    return zeros[0], str(numbers.get(unquote(box.element.get("href", "#")[1:]), "?"))

@@ -11,6 +11,7 @@ import logging
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -24,7 +25,16 @@ from bindery.book.glossary import find_glossary
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
-from bindery.core.model import BookError, Finding, ResolvedBook, Severity, Span
+from bindery.core.model import (
+    Book,
+    BookError,
+    Chapter,
+    Finding,
+    Part,
+    ResolvedBook,
+    Severity,
+    Span,
+)
 from bindery.core.whole_files import name_target, write_whole
 from bindery.render.addresses import make_prefixes
 from bindery.render.author_style import read_author_style
@@ -33,10 +43,11 @@ from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
 from bindery.render.numbering import Exhibit
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
-from bindery.render.pdf.dressing import dress
+from bindery.render.pdf.dressing import dress, name_next
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.pdf.page_numbers import find_page_numbers, write_page_numbers
-from bindery.render.pdf.proof import prove_pdf
+from bindery.render.pdf.proof import prove_pdf, read_pages
+from bindery.render.pdf.reading import Spot, read_links
 from bindery.render.pdf.typesetting import (
     ClosedFetcher,
     Typesetter,
@@ -75,40 +86,82 @@ def build_pdf(
     progress("images")
     cache = path.parent / ".cache" / "images"
     images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
-    paper = PAPERS[config.paper]
-    dialect = JoinedDialect(
-        config,
-        edition,
-        {chapter.path: chapter for chapter in resolved.book.chapters},
-        make_prefixes(resolved.book.chapters, config.folder),
-        images,
-        lambda image: f"image:{image.name}",
-        paper=paper,
-        draws_maths=True,
-    )
+    dialect = _make_dialect(inspection, edition, images)
     root, subjects = _join_book(inspection, edition, dialect, progress)
     progress("pages")
-    style = read_author_style(config, inspection.tree, "pdf")
     fetcher = ClosedFetcher((inspection.tree.root, find_package_folder()), images.values())
-    try:
-        # The engine keeps fonts and images in temporary files.
-        with keep_log() as log, name_target(Path(tempfile.gettempdir())):
-            setter = Typesetter(paper, fetcher, style)
-            document = _lay_out(root, subjects, setter, config)
-            progress("file")
-            data = write_file(document)
-    except FatalURLFetchingError as error:
-        message = f"the PDF refers to something that may not be opened: {error.__cause__ or error}"
-        raise BookError(Finding(Span.whole(config.file), "engine-message", message)) from None
+    with _open_engine(config) as log:
+        setter = _make_typesetter(inspection, fetcher)
+        document = _lay_out(root, subjects, setter, config)
+        reader = read_pages(resolved, dialect, document.pages)
+        progress("file")
+        data = write_file(document)
     lost = list(_report_lost_images(log, fetcher.refused, resolved, images))
     if lost and not lenient:
         raise BookError(*lost)
     progress("proof")
-    proof = prove_pdf(resolved, dialect, document, data)
+    proof = prove_pdf(resolved, dialect, reader, data)
     if not allows_losses:
         proof.raise_if_incomplete()
     write_whole(path, data)
     return proof, [*unreadable, *lost, *_read_log(log, resolved, dialect)]
+
+
+def print_chapter(inspection: Inspection, edition: Edition, chapter: Chapter, last: Path) -> bytes:
+    """The PDF of one chapter alone, losses and all. Its pages, and those that its links name, have
+    the numbers of the PDF of the book that was built last, if there is one."""
+    places: Mapping[str, Spot] = {}
+    count = 1
+    if last.is_file():
+        built = read_links(last)
+        places, count = built.places, built.pages
+    alone = ResolvedBook(Book((Part("", (chapter,)),)), inspection.resolved.links)
+    with tempfile.TemporaryDirectory() as folder, _open_engine(inspection.config):
+        tree = inspection.tree
+        images, _ = gather_images(tree, alone, inspection.config, Path(folder), lenient=True)
+        dialect = _make_dialect(inspection, edition, images)
+        root, _ = _join_book(inspection, edition, dialect, lambda _: None, only=chapter)
+        fetcher = ClosedFetcher((tree.root, find_package_folder()), images.values())
+        first, _ = places.get(dialect.find_chapter_id(chapter), (1, 0.0))
+        setter = _make_typesetter(inspection, fetcher)
+        document = setter.lay_out(root, first_page=first, digits=len(str(count)))
+        numbers = {name: page for name, (page, _) in places.items()}
+        numbers |= find_page_numbers(document.pages, first)
+        write_page_numbers(document.pages, numbers)
+        return write_file(document)
+
+
+def _make_dialect(
+    inspection: Inspection, edition: Edition, images: Mapping[str, Prepared]
+) -> JoinedDialect:
+    config, chapters = inspection.config, inspection.book.chapters
+    return JoinedDialect(
+        config,
+        edition,
+        {chapter.path: chapter for chapter in chapters},
+        make_prefixes(chapters, config.folder),
+        images,
+        lambda image: f"image:{image.name}",
+        paper=PAPERS[config.paper],
+        draws_maths=True,
+    )
+
+
+@contextmanager
+def _open_engine(config: Config) -> Iterator[list[logging.LogRecord]]:
+    """What the engine says, while it is at work. Raises BookError if it is refused a file."""
+    try:
+        # The engine keeps fonts and images in temporary files.
+        with keep_log() as log, name_target(Path(tempfile.gettempdir())):
+            yield log
+    except FatalURLFetchingError as error:
+        message = f"the PDF refers to something that may not be opened: {error.__cause__ or error}"
+        raise BookError(Finding(Span.whole(config.file), "engine-message", message)) from None
+
+
+def _make_typesetter(inspection: Inspection, fetcher: ClosedFetcher) -> Typesetter:
+    style = read_author_style(inspection.config, inspection.tree, "pdf")
+    return Typesetter(PAPERS[inspection.config.paper], fetcher, style)
 
 
 def _lay_out(
@@ -127,9 +180,10 @@ def _lay_out(
         )
         count = len(document.pages)
         root = ElementTree.fromstring(text)
+        name_next(root.find(".//div"))
         index = setter.lay_out(root, first_page=count + 1, digits=len(str(count)))
         document = document.copy([*document.pages, *index.pages])
-    write_page_numbers(document.pages)
+    write_page_numbers(document.pages, find_page_numbers(document.pages))
     return document
 
 
@@ -137,11 +191,18 @@ def _lay_out(
 
 
 def _join_book(
-    inspection: Inspection, edition: Edition, dialect: JoinedDialect, progress: Progress
+    inspection: Inspection,
+    edition: Edition,
+    dialect: JoinedDialect,
+    progress: Progress,
+    *,
+    only: Chapter | None = None,
 ) -> tuple[ElementTree.Element, list[Subject]]:
-    """The book as one tree, dressed for paper, and the subjects of its index."""
+    """The book as one tree, dressed for paper, and the subjects of its index; or only a chapter,
+    as it is in the book."""
     config = inspection.config
-    bodies = dialect.render_chapters(inspection, progress)
+    bodies = dict.fromkeys(dialect.chapters, "")
+    bodies |= dialect.render_chapters(inspection, progress, only=only)
     cover = dialect.images.get(config.cover)
     text = fill_frame(
         "pdf.html",
@@ -155,10 +216,19 @@ def _join_book(
     )
     tree = etree.fromstring(text, etree.XMLParser(huge_tree=True))
     dress(tree, _find_exhibits(inspection, dialect, bodies))
+    if only:
+        body = next(tree.iter("body"))
+        for section in list(body):
+            if section.get("data-path") != only.path:
+                body.remove(section)
+        body[0].set("style", "margin-top: 0")  # nothing is above it
+        return ElementTree.fromstring(etree.tostring(tree)), []
     tools = [tool.name for tool in config.tools]
     subjects = collect_index(tree, tools, find_glossary(inspection.book))
     if subjects:
         _announce_index(tree)
+    for contents in tree.iter("toc"):
+        name_next(contents)
     return ElementTree.fromstring(etree.tostring(tree)), subjects
 
 

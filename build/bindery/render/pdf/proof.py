@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 from urllib.parse import unquote
 
@@ -25,19 +25,25 @@ from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.pdf.reading import read_links
 
 
-def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, data: bytes) -> Proof:
+def read_pages(resolved: ResolvedBook, dialect: JoinedDialect, pages: Iterable[Any]) -> BoxReader:
+    """Read what was laid out."""
+    chapters = resolved.book.chapters
+    reader = BoxReader({c.path: expect_contents(c, resolved, dialect) for c in chapters})
+    for page in pages:
+        reader.read(page._page_box)
+    return reader
+
+
+def prove_pdf(
+    resolved: ResolvedBook, dialect: JoinedDialect, reader: BoxReader, data: bytes
+) -> Proof:
     """Compare a PDF with the book: the text by the boxes that were laid out, and everything that
     has an id, every link and the outline by the file itself."""
-    chapters = resolved.book.chapters
-    expected = {c.path: expect_contents(c, resolved, dialect) for c in chapters}
     links = read_links(io.BytesIO(data))
     targets = {target for _, target in links.links}
     outline = Counter(map(fold_space, links.outline))
-    reader = _BoxReader(expected)
-    for page in document.pages:
-        reader.read(page._page_box)
     proofs = []
-    for chapter in chapters:
+    for chapter in resolved.book.chapters:
         found = reader.give_contents(chapter.path, links.places, targets)
         labels = {dialect.write_id(chapter, a.slug): a.title for a in chapter.anchors if a.level}
         for identifier, text in list(found.headings.items()):
@@ -45,15 +51,15 @@ def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, dat
             outline[label] -= 1
             if label and outline[label] < 0:  # a heading without any name has no line there
                 del found.headings[identifier]
-        proofs.append(compare_contents(chapter.path, expected[chapter.path], found))
+        proofs.append(compare_contents(chapter.path, reader.expected[chapter.path], found))
     return Proof("PDF", tuple(proofs), links.pages)
 
 
-class _BoxReader:
+class BoxReader:
     """Reads what was laid out: the text of headings and code, the rows of tables, the links."""
 
     def __init__(self, expected: dict[str, Contents]) -> None:
-        self._expected = expected
+        self.expected = expected
         self._texts: dict[str, list[str]] = {}
         self._rows: dict[str, set[int]] = {}
         self._figures: set[str] = set()
@@ -105,7 +111,7 @@ class _BoxReader:
         self, chapter: str, places: Container[str], targets: Container[str]
     ) -> Contents:
         """What of a chapter is on the pages, has its place in the file, and leads somewhere."""
-        wanted = self._expected[chapter]
+        wanted = self.expected[chapter]
         texts = {
             key: fold_space("".join(self._texts[key]))
             for key in (*wanted.headings, *wanted.code_blocks)

@@ -127,5 +127,5 @@ def make_page(site: Site) -> Iterator[Page]:
     }
     newest = editions.commits[0].day
     told = "Changes, corrections (errata) and the change log of each edition, newest first."
-    sections = [Section("", "", told, "")]
+    sections = [Section("", "", told, "", "")]
     yield Page(PAGE, TITLE, "site/changes.html", values, ("changes.js",), sections, changed=newest)

@@ -30,7 +30,7 @@
   }
 
   function showFindings({ findings, others }) {
-    for (const old of document.querySelectorAll(".preview")) old.remove();
+    for (const old of document.querySelectorAll(".preview:not(.pdf)")) old.remove();
     const lines = [...document.querySelectorAll("[data-line]")];
     const article = document.querySelector("article");
     for (const { line, kind, text, help } of findings) {
@@ -55,9 +55,15 @@
     aside.preview { border-left: 4px solid #b35900; margin: 0.5rem 0; padding: 0.3rem 0.8rem; font: 0.9rem/1.4 sans-serif; background: color-mix(in srgb, currentColor 6%, transparent) }
     aside.preview.error { border-color: #c62828 }
     aside.preview small { display: block; opacity: 0.8 }
+    .preview.pdf { position: fixed; right: 1rem; bottom: 1rem; z-index: 9; font: 0.85rem sans-serif }
     .preview.count { position: fixed; left: 1rem; bottom: 1rem; z-index: 9; padding: 0.4rem 0.8rem; font: 0.85rem sans-serif }`;
   document.head.append(style);
 
+  if (document.querySelector("article [data-line]")) {
+    const link = makeElement("a", "preview pdf", "PDF of this chapter");
+    link.href = `/-/chapter.pdf?page=${encodeURIComponent(here)}`;
+    document.body.append(link);
+  }
   addEventListener("load", returnToPlace);
   const events = new EventSource(`/-/events?page=${encodeURIComponent(here)}`);
   events.onmessage = ({ data }) => {

@@ -35,6 +35,8 @@ class Section:
     prose: str
     rest: str
     """Of tables and blocks of code."""
+    above: str
+    """The headings that it is under, that of the page left out."""
 
 
 def read_sections(body: str) -> Sequence[Section]:
@@ -42,6 +44,12 @@ def read_sections(body: str) -> Sequence[Section]:
     numbers of notes, and where its numbers come from."""
     sections: list[Section] = []
     slug, title, prose, rest = "", "", list[str](), list[str]()
+    open_headings: dict[int, str] = {}
+
+    def close() -> None:
+        above = " ".join(list(open_headings.values())[:-1])
+        sections.append(Section(slug, title, _fold("".join(prose)), _fold("".join(rest)), above))
+
     for heading, text, is_prose in _walk(
         lxml_html.fragment_fromstring(body, create_parent="article")
     ):
@@ -49,9 +57,13 @@ def read_sections(body: str) -> Sequence[Section]:
             (prose if is_prose else rest).append(text)
             continue
         if slug or "".join((*prose, *rest)).strip():
-            sections.append(Section(slug, title, _fold("".join(prose)), _fold("".join(rest))))
-        slug, title, prose, rest = heading, _fold(text), [], []
-    sections.append(Section(slug, title, _fold("".join(prose)), _fold("".join(rest))))
+            close()
+        slug, title, prose, rest = heading.get("id"), _fold(text), [], []
+        level = int(heading.tag[1])
+        open_headings = {k: v for k, v in open_headings.items() if k < level}
+        if level > 1:
+            open_headings[level] = title
+    close()
     return sections
 
 
@@ -77,9 +89,9 @@ def _fold(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
-def _walk(element: Any, *, is_prose: bool = True) -> Iterator[tuple[str | None, str, bool]]:
+def _walk(element: Any, *, is_prose: bool = True) -> Iterator[tuple[Any, str, bool]]:
     """The text below an element piece by piece, and whether it is prose; a heading is one piece,
-    with its id, and a formula its source."""
+    with its element, and a formula its source."""
     if element.get("alttext"):
         yield None, element.get("alttext"), is_prose
         return
@@ -90,7 +102,7 @@ def _walk(element: Any, *, is_prose: bool = True) -> Iterator[tuple[str | None, 
         if not isinstance(name, str) or name in _SKIPPED or child.get("class") in UNSAID:
             pass
         elif name in _HEADINGS and child.get("id"):
-            yield child.get("id"), "".join(text for _, text, _ in _walk(child)), is_prose
+            yield child, "".join(text for _, text, _ in _walk(child)), is_prose
         else:
             within = is_prose and name not in ("pre", "table")
             yield from _walk(child, is_prose=within)

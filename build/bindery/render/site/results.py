@@ -34,7 +34,7 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 def write_example(record: Record) -> Markup:
     """The results of a record as a table."""
     if not record.results:
-        return Markup("<p>The run left no table.</p>")
+        return Markup("<p>This run produced no table.</p>")
     keys = list(dict.fromkeys(key for row in record.results for key in row))
     rows = record.results[:_MOST_ROWS]
     same = {
@@ -55,7 +55,7 @@ def write_example(record: Record) -> Markup:
             (cell,), column = _scale_column(key, [value], record.units.get(key, ""))
             unit = f" {column.unit}" if column.unit else ""
             shown.append(f"{_name_column(key)} {_show_cell(cell, column)}{unit}")
-        out.append(f"<p>The same in all rows: {escape_text('; '.join(shown))}.</p>")
+        out.append(f"<p>Same in all rows: {escape_text('; '.join(shown))}.</p>")
     if columns:
         heads = [column for _, _, column in columns]
         body = list(zip(*(cells for _, cells, _ in columns), strict=True))

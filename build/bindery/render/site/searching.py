@@ -13,13 +13,13 @@ INDEX = "search-index.js"
 
 def write_index(pages: Iterable[Page], synonyms: Sequence[Sequence[str]]) -> str:
     """A script that holds the text of every section: for each page its address, its title, its
-    sections as [anchor, heading, prose, tables and code], and its weight; and the names that mean
-    the same. A script is all that a page opened as a file may read beside it."""
+    sections as [anchor, heading, prose, tables and code, headings above], and its weight; and the
+    names that mean the same. A script is all that a page opened as a file may read beside it."""
     entries = [
         [
             quote_path(page.place),
             page.title,
-            [[part.slug, part.title, part.prose, part.rest] for part in page.sections],
+            [[s.slug, s.title, s.prose, s.rest, s.above] for s in page.sections],
             page.weight,
         ]
         for page in pages

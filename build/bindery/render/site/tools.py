@@ -112,7 +112,7 @@ class ToolPage:
         found += [("usage", "Usage")] if self.help else []
         found.append(("records", "Records"))
         found += [("values", "Values by record")] if self.values else []
-        found += [("yours", "Your number beside ours")] if self.shared else []
+        found += [("yours", "Compare your results with ours")] if self.shared else []
         found += [("chapters", "In the book")] if self.chapters else []
         return [Anchor(slug, title, 2, Span.whole(self.path)) for slug, title in found]
 
@@ -227,11 +227,11 @@ def _list_run(inspection: Inspection, name: str, record: Record) -> ListedRun:
     if not record.complete:
         state = f"partial: {record.ended}"
     elif record.ended == "failed":
-        state = "failed: the tool had found a problem"
+        state = "failed: the tool reported a problem"
     elif name in evidence.stale:
         state = f"stale: {evidence.stale[name].reason}"
     else:
-        state = "whole" if name in evidence.newest else "superseded"
+        state = "current" if name in evidence.newest else "superseded"
     return ListedRun(name, record, state)
 
 

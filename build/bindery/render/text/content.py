@@ -476,10 +476,10 @@ class _Writer:
 
     def _escape(self, text: str) -> str:
         if self.table is not None:
-            return _offer_breaks(text)
+            return offer_breaks(text)
         if self.keeps_words:
             return "".join(
-                _keep_word(piece) if is_word else _offer_breaks(piece)
+                _keep_word(piece) if is_word else offer_breaks(piece)
                 for is_word, piece in zip(cycle((False, True)), _SHORT_WORD.split(text))
             )
         return escape_text(text)
@@ -498,7 +498,7 @@ class _Writer:
             self.out.append(f"<code{kind}>{' '.join(map(_keep_word, words))}</code>")
             return
         if self.table is not None or self.keeps_words:
-            code = _offer_breaks(token.content)
+            code = offer_breaks(token.content)
         else:  # readers break a line behind the hyphens that an option begins with
             code = keep_options(token.content)
         self.out.append(f"<code>{code}</code>")
@@ -738,7 +738,7 @@ def _list_attributes(tag: Tag) -> list[tuple[str, str]]:
     return attributes
 
 
-def _offer_breaks(text: str) -> str:
+def offer_breaks(text: str) -> str:
     """Text of a table as XHTML in which long words may be broken where that is readable."""
     return escape_text(split_long_words(text)).replace(ZERO_WIDTH_SPACE, "<wbr/>")
 
@@ -746,7 +746,7 @@ def _offer_breaks(text: str) -> str:
 def _keep_word(word: str) -> str:
     """A word that stays whole where there is room; an option does everywhere."""
     kind = "word option" if word.startswith("-") else "word"
-    return f'<span class="{kind}">{_offer_breaks(word)}</span>'
+    return f'<span class="{kind}">{offer_breaks(word)}</span>'
 
 
 def _mark_long_lines(code: str, typed: str) -> str:

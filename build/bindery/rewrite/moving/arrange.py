@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from bindery.book.markdown_files import Document
 from bindery.core.config import FILE_NAME, Config
 from bindery.core.model import ConfigError, Finding, Span
-from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.core.repository import MARKDOWN, RECORDS_FOLDER, Tree
 from bindery.core.suggestions import find_nearest
 from bindery.core.transaction import Change
 from bindery.rewrite.moving.listing import list_plain_lists, relist_chapters, relist_paths
@@ -115,7 +115,7 @@ def _refuse_chapters(config: Config, moves: Moves) -> None:
         path = moves.map(entry.path)
         if path == entry.path:
             continue
-        if not path.endswith(".md"):
+        if not path.endswith(MARKDOWN):
             raise _refuse(path, f"'{entry.path}' is a chapter, and its name ends in .md")
         if config.folder and not path.startswith(f"{config.folder}/"):
             hint = "take it out of `parts` first, or move it within that folder"

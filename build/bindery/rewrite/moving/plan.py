@@ -17,6 +17,7 @@ from bindery.book.markdown_files import (
     apply_edits,
     find_typed,
     make_document,
+    read_link_form,
     resolve_documents,
 )
 from bindery.core.config import Config
@@ -26,7 +27,6 @@ from bindery.core.model import (
     Failure,
     Finding,
     FolderAnchor,
-    Link,
     NestedUrl,
     NoAnchor,
     NoDestination,
@@ -44,18 +44,10 @@ from bindery.core.model import (
 from bindery.core.repository import Tree
 from bindery.core.transaction import Texts
 from bindery.evidence.quotations import Quotations, compute_checksum, find_quotations
-from bindery.markdown.link_typing import Form, Style, read_form, write_form
+from bindery.markdown.link_typing import Form, read_form, write_form
 from bindery.rewrite.moving.paths import MovedTree, Moves
 
 RULE = "refused-move"
-_STYLES: Mapping[str, Style] = {
-    "link": "bare",
-    "image": "bare",
-    "definition": "bare",
-    "html-link": "html",
-    "html-image": "html",
-    "html-source": "srcset",
-}
 _CHECKSUM = re.compile(r"[0-9a-f]{8}(?=\s*-->)")
 
 
@@ -111,14 +103,6 @@ def plan_move(
     return Plan(moves, texts, edits, moved_tree.emptied, tuple(notes), mentions)
 
 
-def _read_form(link: Link, chapter: Chapter) -> Form | None:
-    """How the destination of a link is typed, where it is a path that can be typed again."""
-    style, typed = _STYLES.get(link.kind), find_typed(link, chapter)
-    if style is None or typed is None:
-        return None
-    return read_form(typed, style, posixpath.dirname(chapter.path))
-
-
 # --- links, typed again ---
 
 
@@ -131,7 +115,7 @@ def _edit_links(
     here = posixpath.dirname(document.path)
     new_here = posixpath.dirname(moves.map(document.path))
     for link, resolution in before[document.path]:
-        form = _read_form(link, document.chapter)
+        form = read_link_form(link, document.chapter)
         if form is None:
             continue
         target, slash = _find_new_target(form, resolution, documents, moves)

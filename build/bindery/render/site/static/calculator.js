@@ -62,7 +62,7 @@
     ]) {
       if (isBeyond) {
         throw new WrongUse(
-          `${asked.label}: it has to be at ${word} ${showBound(bound)}, and ${showBound(value)} was given`);
+          `${asked.label}: it must be at ${word} ${showBound(bound)}, not ${showBound(value)}`);
       }
     }
     return asked.kind === "integer" ? BigInt(value) : value;

@@ -17,16 +17,14 @@
       })
     : commits.findIndex((item) => item.querySelector(`[id="since-${CSS.escape(from)}"]`));
   if (own < 0) {
-    said.textContent = `The commit ${from} is not in the history of this site: all changes are shown. Your copy may be newer, or from elsewhere.`;
+    said.textContent = `This site's history has no commit ${from}, so all changes are shown. Your copy may be newer, or from another source.`;
     return;
   }
   for (const item of commits.slice(own)) item.hidden = true;
-  let count = 0;
   for (const subject of document.querySelectorAll(".subject")) {
     const all = JSON.parse(subject.dataset.changes);
     const left = all.filter(([place]) => place < own);
     subject.hidden = !left.length;
-    count += left.length > 0;
     if (!left.length || left.length === all.length) continue;
     const [added, removed, rows] = [1, 2, 3].map((column) => left.reduce((sum, change) => sum + change[column], 0));
     const words = [added && `+${show(added)}`, removed && `\u2212${show(removed)}`].filter(Boolean);
@@ -43,7 +41,7 @@
   const all = document.createElement("a");
   all.href = location.pathname;
   all.textContent = "Show all changes";
-  const newer = `${own} ${own === 1 ? "commit is" : "commits are"} newer than your edition of ${day} (${from}); chapters and numbers changed in ${count} places. `;
+  const newer = `${own} ${own === 1 ? "commit is" : "commits are"} newer than your edition of ${day} (${from}), with these changes. `;
   const none = `Nothing has changed since your edition of ${day} (${from}). `;
   said.replaceChildren(own ? newer : none, all);
   if (location.hash.startsWith("#since-")) scrollTo(0, 0);

@@ -47,7 +47,7 @@
     parts.push(list);
     const hints = [];
     if (all.length > MOST_ORIGINS) hints.push(`and ${all.length - MOST_ORIGINS} more in the notes`);
-    if (byKeyboard) hints.push("Enter: to the notes");
+    if (byKeyboard) hints.push("Enter opens the notes");
     if (hints.length) {
       const hint = document.createElement("p");
       hint.className = "hint";

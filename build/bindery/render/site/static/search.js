@@ -1,8 +1,9 @@
 /* The search of the book: `/` opens it, arrows and Enter choose, Escape closes.
 
    `search-index.js` holds the text of every section; a page that was opened as a file can read it
-   too. Sections are ranked by BM25F (Robertson and Zaragoza 2009) over heading, title of the page
-   and text, in which all words count more than some of them. */
+   too. Sections are ranked by BM25F (Robertson and Zaragoza 2009) over heading, the titles above it
+   and text; all words count more than some of them, and so does a heading that says nothing
+   else. */
 
 "use strict";
 
@@ -11,9 +12,12 @@
   const MOST_PAGES = 12;
   const MOST_SECTIONS = 4;
   const AROUND = 70;
-  const IN_HEADING = 8, IN_TITLE = 2; // how much a word counts there, beside one in the text
+  const IN_HEADING = 8, IN_TITLES = 2; // how much a word counts there, beside one in the text
   const SATURATION = 3; // the k1 of BM25
   const OF_SYNONYM = 0.8, OF_LETTERS = 0.6; // the latter: "zero" where "ZeRO-3" was typed
+  const OF_BEGINNING = 0.4; // "gradient" where "grad" was typed
+  const COVERAGE = 1.3; // how much it matters that all words are there
+  const OF_HEADING = 0.3; // the gain of a heading all of whose words are asked for
   const STOP = new Set(("a an and are as at be by can do does for from has have how i if in is it my not of on or " +
     "our should than that the this to vs versus was we what when where which who why will with you your").split(" "));
   let dialog, field, list, state;
@@ -52,7 +56,7 @@
       const script = document.createElement("script");
       script.src = `${root}search-index.js`;
       script.addEventListener("load", () => resolve(makeIndex(window.searchIndex)));
-      script.addEventListener("error", () => reject(new Error("the index cannot be read")));
+      script.addEventListener("error", () => reject(new Error("its index could not be loaded")));
       document.head.append(script);
     });
   }
@@ -63,15 +67,14 @@
     const postings = new Map();
     for (const [href, title, parts, weight] of pages) {
       const page = { href, title, weight };
-      const named = splitWords(title);
-      for (const [slug, heading, prose, rest] of parts) {
+      for (const [slug, heading, prose, rest, above] of parts) {
         const words = splitWords(`${prose} ${rest}`);
         const number = sections.push({ page, slug, heading, prose, rest, length: words.length }) - 1;
         const counts = new Map();
         const count = (word, weight) => counts.set(word, (counts.get(word) ?? 0) + weight);
         for (const word of words) count(word, 1 / (1.5 + words.length / 300));
         for (const word of new Set(splitWords(heading || title))) count(word, IN_HEADING);
-        for (const word of new Set(named)) count(word, IN_TITLE);
+        for (const word of new Set(splitWords(`${title} ${above}`))) count(word, IN_TITLES);
         for (const [word, weight] of counts) {
           if (!postings.has(word)) postings.set(word, new Map());
           postings.get(word).set(number, weight);
@@ -90,7 +93,9 @@
     const parts = compounds.flatMap(([, ...both]) => both);
     const kept = all.filter((word) => !STOP.has(word) && !parts.includes(word));
     const words = kept.length ? kept : all;
-    const wanted = words.map((word) => new Map(listForms(word).map((form) => [form, 1])));
+    const wanted = words.map((word) => new Map([
+      ...listLonger(word).map((form) => [form, OF_BEGINNING]), ...listForms(word).map((form) => [form, 1]),
+    ]));
     for (const [whole, letters] of compounds) wanted[words.indexOf(whole)]?.set(letters, OF_LETTERS);
     for (const names of index.synonyms) {
       const own = names.findIndex((name) => name.every((word) => all.includes(word)));
@@ -114,6 +119,11 @@
     const longer = all.filter((known) => known.startsWith(word));
     const near = longer.length || word.length < 5 ? longer : all.filter((known) => isNear(word, known));
     return near.slice(0, 30);
+  }
+
+  function listLonger(word) {
+    if (!/^\p{L}{4,}$/u.test(word)) return [];
+    return [...index.postings.keys()].filter((known) => known.startsWith(word) && /^\p{L}+$/u.test(known)).slice(0, 30);
   }
 
   function isNear(a, b) {
@@ -160,14 +170,17 @@
       }
     }
     const folded = fold(typed).replaceAll('"', "").trim();
+    const asked = new Set(wanted.flatMap((forms) => [...forms.keys()]));
     const ranked = [];
     for (const [number, { score, covered }] of scores) {
       const section = index.sections[number];
-      const said = phrases.length ? fold(`${section.heading} ${section.prose} ${section.rest}`) : "";
-      if (!phrases.every((phrase) => said.includes(phrase))) continue;
+      const whole = phrases.length ? fold(`${section.heading} ${section.prose} ${section.rest}`) : "";
+      if (!phrases.every((phrase) => whole.includes(phrase))) continue;
       const heading = fold(section.heading || section.page.title);
-      const inHeading = heading === folded ? 1.8 : heading.includes(folded) ? 1.3 : 1;
-      ranked.push({ section, score: section.page.weight * inHeading * score * (covered / most) ** 2 });
+      const said = [...new Set(splitWords(heading))].filter((word) => !STOP.has(word));
+      const share = said.filter((word) => asked.has(word)).length / (said.length || 1);
+      const inHeading = (heading === folded ? 1.8 : heading.includes(folded) ? 1.3 : 1) * (1 + OF_HEADING * share);
+      ranked.push({ section, score: section.page.weight * inHeading * score * (covered / most) ** COVERAGE });
     }
     return ranked.sort((a, b) => b.score - a.score);
   }
@@ -181,7 +194,7 @@
       if (!pages.has(section.page) && pages.size === MOST_PAGES) { goesOn = true; continue; }
       if (!pages.has(section.page)) pages.set(section.page, { title: section.page.title, best: score, sections: [] });
       const page = pages.get(section.page);
-      if (page.sections.length === MOST_SECTIONS || score < page.best / 3) continue;
+      if (page.sections.length === MOST_SECTIONS || score < page.best / 2) continue;
       const anchor = section.slug ? `#${encodeURIComponent(section.slug)}` : "";
       page.sections.push({
         title: section.heading || section.page.title,
@@ -257,7 +270,7 @@
     if (!dialog.open) dialog.showModal();
     field.select();
     if (index) return;
-    try { index = await loadIndex(); } catch (error) { state.textContent = `No search: ${error.message}.`; return; }
+    try { index = await loadIndex(); } catch (error) { state.textContent = `Search is not available: ${error.message}.`; return; }
     search();
   }
 
@@ -306,7 +319,7 @@
     field.setAttribute("aria-expanded", String(number > 0));
     field.removeAttribute("aria-activedescendant");
     const count = (many, what) => `${many} ${what}${many === 1 ? "" : "s"}`;
-    state.textContent = !typed ? "" : number ? `${count(number, "section")} in ${goesOn ? "the first " : ""}${count(pages.length, "page")}` : `Nothing in the book says “${typed}”.`;
+    state.textContent = !typed ? "" : number ? `${count(number, goesOn ? "best section" : "section")} on ${count(pages.length, "page")}` : `No results for “${typed}”.`;
     if (number && typed) choose(0);
   }
 

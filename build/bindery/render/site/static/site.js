@@ -16,7 +16,7 @@
   // --- theme: as the system, light, dark ---
 
   const THEMES = ["", "light", "dark"];
-  const NAMES = { "": "as the system", light: "light", dark: "dark" };
+  const NAMES = { "": "system", light: "light", dark: "dark" };
   const button = document.querySelector("button.theme");
 
   function showTheme(theme) {

@@ -62,27 +62,27 @@
     try {
       data = JSON.parse(text);
     } catch {
-      throw new Refused("This is not JSON: choose the file that the tool wrote with --json.");
+      throw new Refused("This file is not JSON: choose the file that the tool wrote with --json.");
     }
     const isObject = data !== null && typeof data === "object" && !Array.isArray(data);
     if (!isObject || typeof data.tool !== "string") {
-      throw new Refused("This names no tool: choose a record, or the file that the tool wrote with --json.");
+      throw new Refused("This file names no tool: choose a record, or the file that the tool wrote with --json.");
     }
     if (data.tool !== shared.tool) {
-      throw new Refused(`This is of ${data.tool}, and this page is of ${shared.tool}: nothing is compared.`);
+      throw new Refused(`This file is from ${data.tool}, but this page is about ${shared.tool}.`);
     }
     const isRecord = "schema" in data;
     if (isRecord && data.schema !== 2) {
-      throw new Refused(`This record is of schema ${show(data.schema)}, and this page reads schema 2.`);
+      throw new Refused(`This record has schema ${show(data.schema)}, but this page reads schema 2.`);
     }
     const isRow = (row) => row !== null && typeof row === "object" && !Array.isArray(row);
     if (!Array.isArray(data.results) || !data.results.every(isRow)) {
-      throw new Refused("This has no results, a list of rows.");
+      throw new Refused("This file has no results.");
     }
     const methods = [...new Set(shared.records.map((record) => record.method))];
     if (!methods.includes(data.method)) {
-      throw new Refused(`Yours is of method ${show(data.method)}, and the records here are of method ` +
-        `${methods.join(", ")}: another method measures something else.`);
+      throw new Refused(`Your run used method ${show(data.method)}, but the records here used method ` +
+        `${methods.join(" and ")}, which measures something else.`);
     }
     const one = shared.hasRanks ? null : 1;
     const run = { method: data.method, rows: data.results, settings: readSettings(data), notes: [] };
@@ -90,12 +90,12 @@
       const machine = data.machine ?? {};
       Object.assign(run, { hardware: describeHardware(machine), powerLimit: describePower(machine),
         nodes: data.nodes ?? 1, ranks: data.ranks ?? 1 });
-      if (data.ended === "failed") run.notes.push("Your run ended with a problem.");
+      if (data.ended === "failed") run.notes.push("The tool reported a problem at the end of your run.");
     } else {
       Object.assign(run, { hardware: hardware.value || null, powerLimit: "", nodes: one, ranks: one });
-      if (!hardware.value) run.notes.push("Your file does not name its hardware, and none is chosen.");
+      if (!hardware.value) run.notes.push("Your file does not name its hardware, and you have not chosen any.");
     }
-    if (data.complete !== true) run.notes.push("Your run is partial.");
+    if (data.complete !== true) run.notes.push("Your run is incomplete.");
     return run;
   }
 
@@ -190,12 +190,12 @@
     if (alike.length) {
       const { leftOut } = matchRows(run, alike[0]);
       const some = leftOut.slice(0, 5).map((text) => `${text}.`);
-      throw new Refused([`None of your rows can stand beside one of ${alike[0].name}.`, ...some].join(" "));
+      throw new Refused([`None of your rows can be compared with ${alike[0].name}.`, ...some].join(" "));
     }
     const nearest = shared.records.map((record) => [record, findDifferences(run, record)])
       .reduce((best, one) => (one[1].length < best[1].length ? one : best));
     const [theirs, yours] = [0, 1].map((side) => nearest[1].map((pair) => pair[side]).join(", "));
-    throw new Refused(`No record is like yours. The nearest, ${nearest[0].name}, is ${theirs}; yours is ${yours}.`);
+    throw new Refused(`No record is comparable with yours. The closest, ${nearest[0].name}, is ${theirs}; yours is ${yours}.`);
   }
 
   // --- showing it ---
@@ -229,20 +229,20 @@
     const { record, rows, leftOut, ratio, verdict: word } = comparison;
     const percent = (share) => `${(100 * share).toFixed(1)} %`;
     const summary = make("p", "", verdict);
-    make("strong", `Yours is ${percent(ratio)} of ${record.name}: ${word === "within" ? "within what is expected" : `${tellVerdict(word)} than expected`}`, summary)
+    make("strong", `Yours is ${percent(ratio)} of ${record.name}: ${word === "within" ? "as expected" : `${tellVerdict(word)} than expected`}`, summary)
       .className = isWorse(word) ? "worse" : "";
     summary.append(`, over ${count(rows.length, "row")}. That record was made on ${record.hardware}, ${record.started.slice(0, 10)}.`);
     for (const note of notes) make("p", note, verdict);
     const assumed = rows.filter((row) => !row.hasSpread).length;
     if (assumed) {
       make("p", `${assumed === rows.length ? "The record has no spread" : `The record has no spread in ${count(assumed, "row")}`}: ` +
-        `± ${percent(shared.tolerance)} is assumed there, and a single run on a busy machine may well be outside.`, verdict);
+        `± ${percent(shared.tolerance)} is assumed there. A single run on a busy machine may well fall outside it.`, verdict);
     }
     const box = make("div", "", verdict);
     box.className = "table";
     box.tabIndex = 0;
     box.setAttribute("role", "region");
-    box.setAttribute("aria-label", "Your rows beside those of the record");
+    box.setAttribute("aria-label", "Your rows next to the record's");
     const table = make("table", "", box);
     const head = make("tr", "", make("thead", "", table));
     const told = shared.keys.map((_, index) => index).filter((index) =>
@@ -260,8 +260,8 @@
       make("td", tellVerdict(row.verdict), line).className = isWorse(row.verdict) ? "worse" : "";
     }
     window.watchEdges(box);
-    for (const text of leftOut.slice(0, 5)) make("p", `Left out: ${text}.`, verdict);
-    if (leftOut.length > 5) make("p", `Left out: ${leftOut.length - 5} more.`, verdict);
+    for (const text of leftOut.slice(0, 5)) make("p", `Skipped: ${text}.`, verdict);
+    if (leftOut.length > 5) make("p", `Skipped: ${leftOut.length - 5} more.`, verdict);
   }
 
   // --- the plot: a line for each row, a point for each record, and yours ---

@@ -1,0 +1,119 @@
+"""A chapters.yaml after the contents of a book have changed: chapters that are new are added beside
+their neighbours, those whose file is gone are taken out, and all else stays as its author has it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import MappingNode, Node
+
+from bindery.book.foreign_contents import Contents
+from bindery.book.load import is_left_out
+from bindery.core.config import FILE_NAME, Config, write_scalar
+from bindery.core.model import refuse
+from bindery.core.repository import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A chapter in the lines of chapters.yaml, counted from 0; `end` is behind its last line."""
+
+    path: str
+    first: int
+    end: int
+    part: tuple[int, int]
+    """The lines of its part."""
+    is_only: bool
+    """Whether the part has no other."""
+
+
+def update_list(text: str, config: Config, contents: Contents, tree: Tree) -> tuple[str, list[str]]:
+    """The text of chapters.yaml brought up to date, and a line about each chapter that was added,
+    renamed by a conversion or taken out, or that `not_chapters` keeps out. Raises ConfigError where
+    lists are not typed one entry a line."""
+    lines = text.split("\n")
+    said = []
+    known = {entry.path for entry in config.chapters}
+    gone = [path for path in known if tree.find_kind(path) != "file"]
+    for path in sorted(gone):
+        entry = next(e for e in _find_entries(lines, config.folder) if e.path == path)
+        renamed = f"{posixpath.splitext(path)[0]}.md"
+        if tree.find_kind(renamed) == "file" and renamed not in known:
+            names = posixpath.basename(path), posixpath.basename(renamed)
+            rows = lines[entry.first : entry.end]
+            lines[entry.first : entry.end] = [row.replace(*names, 1) for row in rows]
+            known.add(renamed)
+            said.append(f"renamed: {path} is now {renamed}")
+            continue
+        first, end = entry.part if entry.is_only else (entry.first, entry.end)
+        del lines[first:end]
+        said.append(f"taken out, for there is no such file: {path}")
+    for title, chapters in contents.parts:
+        paths = [path for path, _ in chapters]
+        for path in paths:
+            if path in known:
+                continue
+            if is_left_out(path, config):
+                said.append(f"listed by {contents.source}, and in 'not_chapters' here: {path}")
+                continue
+            _insert(lines, path, title, paths, config.folder)
+            known.add(path)
+            said.append(f"added: {path}")
+    return "\n".join(lines), said
+
+
+def _insert(lines: list[str], path: str, title: str, siblings: Sequence[str], folder: str) -> None:
+    """Add a chapter behind the nearest one before it in its part, or before the next one; as a part
+    of its own where its part has none yet."""
+    entries = {entry.path: entry for entry in _find_entries(lines, folder)}
+    at = siblings.index(path)
+    written = write_scalar(posixpath.relpath(path, folder or "."))
+    before = next((entries[p] for p in reversed(siblings[:at]) if p in entries), None)
+    behind = next((entries[p] for p in siblings[at:] if p in entries), None)
+    if neighbour := before or behind:
+        row = neighbour.end if before else neighbour.first
+        lines.insert(row, f"{_read_indent(lines[neighbour.first])}- {written}")
+        return
+    last = next(reversed(entries.values()))
+    indent = _read_indent(lines[last.part[0]])
+    item = f"{indent}    - {written}"
+    head = f"{indent}- title: {write_scalar(title)}" if title else ""
+    rows = [head, f"{indent}  chapters:", item] if head else [f"{indent}- chapters:", item]
+    lines[last.part[1] : last.part[1]] = rows
+
+
+def _find_entries(lines: Sequence[str], folder: str) -> Iterator[_Entry]:
+    top = YAML(typ="safe", pure=True).compose("\n".join(lines))
+    parts = _get(top, "parts")
+    for part in parts.value:
+        chapters = _get(part, "chapters").value
+        found = [
+            (_get(one, "path") if isinstance(one, MappingNode) else one, one) for one in chapters
+        ]
+        spans = [(node.start_mark.line, _find_end(node)) for _, node in found]
+        for (path, _), (first, end) in zip(found, spans, strict=True):
+            if not lines[first].lstrip().startswith("- ") or part.start_mark.line == first:
+                message = "its list of chapters is not typed with one entry a line"
+                raise refuse(FILE_NAME, message, "write it so, or replace the file with --force")
+            whole = (part.start_mark.line, spans[-1][1])
+            name = posixpath.normpath(posixpath.join(folder, str(path.value).strip()))
+            yield _Entry(name, first, end, whole, len(spans) == 1)
+
+
+def _find_end(node: Node) -> int:
+    """The line behind a node; that of a mapping ends with its last value."""
+    last: Node = node.value[-1][1] if isinstance(node, MappingNode) else node
+    return int(last.end_mark.line) + 1
+
+
+def _get(node: Node, key: str) -> Node:
+    found: Node = next(value for name, value in node.value if name.value == key)
+    return found
+
+
+def _read_indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]

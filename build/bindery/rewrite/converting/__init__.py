@@ -1,0 +1,1 @@
+"""Books of other tools become books of GitHub Markdown."""

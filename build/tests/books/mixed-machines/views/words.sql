@@ -1,0 +1,3 @@
+-- title: Words
+-- column name: Name
+SELECT name FROM timer ORDER BY name
