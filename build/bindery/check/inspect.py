@@ -18,6 +18,7 @@ from bindery.core.model import Book, Chapter, Finding, ResolvedBook, Severity
 from bindery.core.report import sort_findings
 from bindery.core.repository import RECORDS_FOLDER, Tree, join_lines
 from bindery.evidence.evidence import Evidence
+from bindery.evidence.excerpts import read_excerpts
 from bindery.evidence.plots.files import compare_figures
 from bindery.evidence.quotations import Quotations, compare_quotations, find_quotations
 from bindery.markdown.chapter_reader import parse_chapter
@@ -86,6 +87,8 @@ def read_book(
         evidence = before.evidence
     else:
         evidence = _gather_evidence(loaded.tree, config, quoted, cache)
+    named = [name for entry in quotations.values() for name in entry.excerpts]
+    evidence = replace(evidence, excerpts=read_excerpts(loaded.tree, named))
     found = (
         *loaded.findings,
         *evidence.findings,

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from bindery.check.inspect import Inspection
+from bindery.core.wording import Wording
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.provenance import DERIVED, MEASURED, Provenance
 from bindery.evidence.quotations import Filling, Region, Value, make_filling
@@ -58,7 +59,7 @@ def find_quoted(inspection: Inspection) -> Quoted:
 
 def _is_sound(quotation: Region | Value, chapter: str, inspection: Inspection) -> bool:
     evidence = inspection.evidence
-    if isinstance(quotation, Region) and quotation.kind == "output":
+    if isinstance(quotation, Region) and quotation.kind in ("output", "excerpt"):
         return False
     if find_view(quotation) not in evidence.provenance:
         return False
@@ -105,11 +106,11 @@ def find_number(value: Value, evidence: Evidence) -> Provenance | None:
     return evidence.provenance[value.view].cells[row][column]
 
 
-def tell_failure(record: Record) -> str:
+def tell_failure(record: Record, words: Wording) -> str:
     """What is said of a run that measured all and ended with a problem; empty of any other."""
     if record.ended != "failed":
         return ""
-    return f"the tool ended with status {record.exit_status}: it had found a problem"
+    return words("the tool ended with status {n}: it had found a problem", n=record.exit_status)
 
 
 def is_address(text: str) -> bool:

@@ -220,6 +220,8 @@ def _find_quotations(inspection: Inspection, asked: Asked) -> Iterator[Reference
                 is_text = quotation.kind == "output"
                 owner = quotation.name.partition("/")[0] if is_text else ""
                 is_asked = owner == asked.tool if is_text else quotation.name in views
+                if quotation.kind == "excerpt":
+                    is_asked = _is_asked(quotation.name.partition("#")[0], "", asked)
                 how, name = quotation.kind, quotation.name
             else:
                 is_asked = quotation.view in views

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,10 +18,13 @@ from bindery.core.control_characters import show_controls
 from bindery.core.model import ConfigError, Finding, Severity, Span, refuse
 from bindery.core.repository import MARKDOWN
 from bindery.core.suggestions import find_nearest
+from bindery.core.wording import Wording, read_words
 
 FILE_NAME = "chapters.yaml"
 FORMATS = ("html", "pdf", "epub")
 PAPERS = ("a4", "letter")
+FONTS = ("text", "headings", "code")
+FRONTS = ("title", "text")
 DEFAULT_SCHEMES = ("http", "https", "mailto", "ftp")
 OUTPUT_CLASSES = ("exact", "shape", "measured", "text")
 ASKED_RULES = ("web-anchor", "web-dead", "web-moved")
@@ -33,8 +37,15 @@ _CENTURY = 36_525
 _DAYS = {"day": 1, "days": 1, "month": 30.4375, "months": 30.4375, "year": 365.25, "years": 365.25}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _TOP = "at the top, without indentation"
-_EXAMPLES = {"a language tag": "such as en, de or pt-BR", "a file name": "letters, digits, . _ -"}
+_EXAMPLES = {
+    "a language tag": "such as en, de or pt-BR",
+    "a file name": "letters, digits, . _ -",
+    "a colour": "such as '#7a1f5c', in quotes",
+}
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)(mm|cm|in)")
+_MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4}
 _FILE_STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -90,6 +101,32 @@ class ToolEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Style:
+    """How the author wants the outputs to look."""
+
+    html: str = ""
+    pdf: str = ""
+    epub: str = ""
+    """The author's style sheet of each output that has one."""
+    accent: str = ""
+    """A colour as `#7a1f5c`."""
+    logo: str = ""
+    favicon: str = ""
+    fonts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The files of each kind of font in `FONTS`."""
+    margins: tuple[float, ...] = ()
+    """Top, right, bottom and left of the pages of the PDF, in millimetres."""
+    front: str = FRONTS[0]
+    """What the first page of the site begins with."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that it names."""
+        fonts = (path for paths in self.fonts.values() for path in paths)
+        return (self.html, self.pdf, self.epub, self.logo, self.favicon, *fonts)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """`chapters.yaml`, read and checked. All paths are POSIX, relative to `root`."""
 
@@ -118,9 +155,8 @@ class Config:
     name: str = "book"
     """File name of the ebooks, without its ending."""
     paper: str = PAPERS[0]
-    """The paper that the PDF is laid out for."""
-    style: Mapping[str, str] = field(default_factory=dict)
-    """The author's style sheet of each output that has one."""
+    """The paper that the PDF is laid out for: one of `PAPERS`, or `WIDTHxHEIGHT` in millimetres."""
+    style: Style = Style()
     repository: Repository | None = None
     allowed_schemes: tuple[str, ...] = DEFAULT_SCHEMES
     link_days: int = DEFAULT_LINK_DAYS
@@ -135,6 +171,10 @@ class Config:
     """Words that the book does not use, and what to write instead."""
     tools: tuple[ToolEntry, ...] = ()
     maths: bool = False
+    interface: str = ""
+    """The file of the author's words for those of the outputs."""
+    wording: Wording = field(default_factory=Wording)
+    """The words of the outputs that are not the author's."""
 
     @property
     def chapters(self) -> tuple[ChapterEntry, ...]:
@@ -223,6 +263,7 @@ class _Reader:
                 "description": self._text,
                 "authors": texts,
                 "language": partial(self._like, pattern=_LANGUAGE, kind="a language tag"),
+                "interface": self._file,
                 "licence": self._text,
                 "version": self._text,
                 "newest": self._url,
@@ -246,9 +287,16 @@ class _Reader:
             "below `outputs:`": {
                 "name": partial(self._like, pattern=_FILE_STEM, kind="a file name"),
                 "formats": partial(self._list, read=partial(self._choice, choices=FORMATS)),
-                "paper": partial(self._choice, choices=PAPERS),
+                "paper": self._read_paper,
             },
-            "below `style:`": dict.fromkeys(FORMATS, self._file),
+            "below `style:`": {
+                **dict.fromkeys((*FORMATS, "logo", "favicon"), self._file),
+                "accent": partial(self._like, pattern=_COLOUR, kind="a colour"),
+                "fonts": partial(self._keys, place="below `fonts:`"),
+                "margins": self._read_margins,
+                "front": partial(self._choice, choices=FRONTS),
+            },
+            "below `fonts:`": dict.fromkeys(FONTS, self._read_fonts),
             "below `repository:`": {"url": self._url, "ref": self._text, "branch": self._text},
             "below `links:`": {"schemes": texts, "shelf_life": self._shelf_life},
             "below `claims:`": {"shelf_life": self._shelf_life},
@@ -281,6 +329,9 @@ class _Reader:
         if self.findings:
             raise ConfigError(*sorted(self.findings, key=lambda finding: finding.span))
         outputs = {key: value for key, value in top.pop("outputs", {}).items() if value}
+        words = {**read_words(top.get("language", "")), **self._read_interface(top)}
+        if self.findings:
+            raise ConfigError(*self.findings)
         links, claims = top.pop("links", {}), top.pop("claims", {})
         return Config(
             root=self.root,
@@ -290,6 +341,8 @@ class _Reader:
             allowed_schemes=links.get("schemes") or DEFAULT_SCHEMES,
             link_days=links.get("shelf_life", DEFAULT_LINK_DAYS),
             claim_days=claims.get("shelf_life", DEFAULT_CLAIM_DAYS),
+            wording=Wording(words),
+            style=Style(**top.pop("style", {})),
             cover_span=self.spans.get("cover"),
             baseline_span=self.spans.get("baseline"),
             **outputs,
@@ -409,6 +462,44 @@ class _Reader:
         """A path relative to the folder of the chapters."""
         return self._path(node, what, self.folder)
 
+    def _lengths(self, text: str) -> list[float]:
+        """Lengths apart by blanks, in millimetres; none if one of them is something else."""
+        matches = [_LENGTH.fullmatch(word) for word in text.split()]
+        return [float(m[1]) * _MILLIMETRES[m[2]] for m in matches if m] if all(matches) else []
+
+    def _read_paper(self, node: Node, what: str) -> str:
+        text = self._text(node, what)
+        sides = self._lengths(text.replace(" x ", " "))
+        if len(sides) == 2 and all(90 <= side <= 600 for side in sides):
+            return f"{sides[0]:g}x{sides[1]:g}"
+        if sides:
+            hint = "the width and the height, each from 90mm to 600mm"
+            raise self._wrong(node, f"{what} cannot be '{text}'", hint)
+        return self._choice(node, what, (*PAPERS, "170mm x 240mm"))
+
+    def _read_margins(self, node: Node, what: str) -> tuple[float, ...]:
+        text = self._text(node, what)
+        sides = self._lengths(text)
+        if not 1 <= len(sides) <= 4 or not all(8 <= side <= 60 for side in sides):
+            hint = "one to four lengths from 8mm to 60mm as in CSS: top, right, bottom, left"
+            raise self._wrong(node, f"{what} cannot be '{text}'", hint)
+        top, *others = sides
+        right = others[0] if others else top
+        return (top, right, *(others[1:2] or [top]), *(others[2:] or [right]))
+
+    def _read_fonts(self, node: Node, what: str) -> tuple[str, ...]:
+        if isinstance(node, ScalarNode):
+            return (self._read_font(node, what),)
+        return self._list(node, what, self._read_font)
+
+    def _read_font(self, node: Node, what: str) -> str:
+        path = self._file(node, what)
+        if not path.lower().endswith((".ttf", ".otf", ".woff2")):
+            raise self._wrong(
+                node, f"'{path}' is not a font", "its name ends in .ttf, .otf or .woff2"
+            )
+        return path
+
     def _url(self, node: Node, what: str) -> str:
         url = self._text(node, what)
         if not re.match(r"https?://[^\s/]+", url):
@@ -466,6 +557,35 @@ class _Reader:
             if move.old in lines:
                 message = f"'{move.old}' is said to have moved and is still a chapter"
                 self._report(move.span, message)
+
+    def _read_interface(self, top: dict[str, Any]) -> Mapping[str, str]:
+        """The author's own words for those of the outputs."""
+        path = top.get("interface", "")
+        if not path:
+            return {}
+        text = (self.root / path).read_text(encoding="utf-8-sig", errors="replace")
+        try:
+            words = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            line = re.search(r"at line (\d+)", str(error))
+            span = Span(path, int(line[1]) if line else 1)
+            raise refuse(span, f"this is not TOML: {error}", 'write "Search" = "Suche"') from None
+        known = read_words("de")
+        for english, own in words.items():
+            line = text.count("\n", 0, max(text.find(english), 0)) + 1
+            if english not in known:
+                nearest = find_nearest(english, known)
+                hint = f"did you mean '{nearest}'?" if nearest else "copy one of bindery/core/words"
+                self._report(Span(path, line), f"the outputs do not say '{english}'", hint)
+            elif not isinstance(own, str) or set("<&>") & set(own):
+                self._report(Span(path, line), f"'{english}' needs a text without <, > and &")
+            elif (names := sorted(re.findall(r"{\w*}", english))) != sorted(
+                re.findall(r"{\w*}", own)
+            ):
+                self._report(
+                    Span(path, line), f"'{english}' needs {', '.join(names) or 'no braces'}"
+                )
+        return words
 
     def _read_repository(self, node: Node, what: str) -> Repository:
         return Repository(**self._keys(node, what, "below `repository:`", ("url",)))

@@ -55,8 +55,7 @@ def _pass(value: Any) -> Any:
     return value
 
 
-@cache
-def make_reader(kind: Any) -> Reader:
+def _make_reader(kind: Any) -> Reader:
     """What makes a value of this kind again from what `write_value` has written."""
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
@@ -72,6 +71,9 @@ def make_reader(kind: Any) -> Reader:
     if get_origin(kind) is UnionType:
         assert all(make_reader(item) is _pass for item in get_args(kind))
     return _pass
+
+
+make_reader: Callable[[Any], Reader] = cache(_make_reader)
 
 
 def _read_each(make: Callable[..., Any], readers: list[Reader]) -> Reader:

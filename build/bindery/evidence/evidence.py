@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bindery.core.model import Finding
 
 if TYPE_CHECKING:
+    from bindery.evidence.excerpts import Excerpt
     from bindery.evidence.provenance import TableProvenance
     from bindery.evidence.published_data import DataTable
     from bindery.evidence.records import Record
@@ -38,6 +39,8 @@ class Evidence:
     """The tools whose results are the same on every machine: they compute, and measure nothing."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """What tools print, word by word, under `<tool>/<text>`."""
+    excerpts: Mapping[str, Excerpt] = field(default_factory=dict)
+    """The files of the repository that chapters quote, by what the markers say."""
     findings: tuple[Finding, ...] = ()
     broken: frozenset[str] = frozenset()
     """Views that exist and could not be evaluated."""

@@ -87,14 +87,14 @@ def is_number(cell: Cell) -> bool:
 
 
 def trace_table(
-    database: EvidenceDatabase, view: View, table: Table, sources: Sources, traces: Facts
+    database: EvidenceDatabase, view: View, table: Table, sources: Sources, known: Facts
 ) -> TableProvenance | list[Finding]:
     """The provenance of a table that a view has given, or why it has none: a query that cannot be
-    followed, numbers in the query itself, rows without a settled order. `traces` are the queries
-    that have been followed before."""
+    followed, numbers in the query itself, rows without a settled order. `known` has the traces of
+    queries that earlier builds followed."""
     columns = database.columns
     try:
-        trace = traces.derive(
+        trace = known.derive(
             view.name, Trace, lambda: trace_query(view.sql, columns), f"{view.sql}\n{columns}"
         )
         names, rows = database.select(trace.sql)
@@ -107,7 +107,7 @@ def trace_table(
     if shown != table.rows:
         return [_report_untraceable(view, "following it gives other rows", 1)]
     traces = {column.key: column for column in trace.columns}
-    known: dict[tuple[str, str, str], Provenance] = {}
+    seen: dict[tuple[str, str, str], Provenance] = {}
     unsourced: dict[str, int] = {}
     cells = []
     kinds, findings = _judge_units(view, traces, rows, place, sources)
@@ -123,9 +123,9 @@ def trace_table(
                 unsourced.setdefault(column.key, number)
             else:
                 key = (kinds[column.key], entry.formula, str(origins))
-                if key not in known:
-                    known[key] = _describe(*key, sources)
-                line.append(known[key])
+                if key not in seen:
+                    seen[key] = _describe(*key, sources)
+                line.append(seen[key])
         cells.append(tuple(line))
     findings += [_report_unsourced(view, key, number) for key, number in unsourced.items()]
     keys = [[row[place[key]] for key in trace.order_keys] for row in rows]

@@ -6,9 +6,9 @@
 
     It reaches <!-- value: VIEW.COLUMN[ROW] -->794.5 TFLOPS<!-- /value 5d41402a --> there.
 
-A region is the table of a view (`table`), its plot (`plot`) or the output of a tool (`output`);
-each marker is alone on its line. A value is one cell inside a sentence. The closing marker has a
-checksum of the text between, so that edits by hand are found.
+A region is the table of a view (`table`), its plot (`plot`), the output of a tool (`output`) or a
+file (`excerpt`); each marker is alone on its line. A value is one cell inside a sentence. The
+closing marker has a checksum of the text between, so that edits by hand are found.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ from bindery.evidence.tables import format_cell, format_markdown
 
 FILL_COMMAND = "bindery fill"
 
-_KINDS = "table|plot|output"
+_KINDS = "table|plot|output|excerpt"
 _OPEN = re.compile(
-    rf"(?P<indent>\s*)(?P<mark><!--\s*(?P<kind>{_KINDS}):\s*(?P<name>[\w./-]*)\s*-->)\s*$"
+    rf"(?P<indent>\s*)(?P<mark><!--\s*(?P<kind>{_KINDS}):\s*(?P<name>[\w./#+-]*)\s*-->)\s*$"
 )
 _CLOSE = re.compile(
     rf"\s*(?P<mark><!--\s*/(?P<kind>{_KINDS})(?:\s+(?P<sum>[0-9a-f]{{8}}))?\s*-->)\s*$"
 )
 # `table NAME` without its colon is a slip; a comment of several words is a comment.
-_ANY = re.compile(rf"<!--\s*(?:(?:{_KINDS})\s*:|/\s*(?:{_KINDS})\b|(?:{_KINDS})\s+[\w./-]+\s*-->)")
+_ANY = re.compile(
+    rf"<!--\s*(?:(?:{_KINDS})\s*:|/\s*(?:{_KINDS})\b|(?:{_KINDS})\s+[\w./#+-]+\s*-->)"
+)
 _VALUE = re.compile(
     r"<!--\s*value:\s*(?P<view>[\w-]+)\.(?P<column>\w+)(?:\[(?P<row>[^\]]*)\])?\s*-->"
 )
@@ -99,8 +101,12 @@ class Quotations:
     @property
     def views(self) -> Iterator[str]:
         """The views that are quoted, once for each quotation."""
-        yield from (region.name for region in self.regions if region.kind != "output")
+        yield from (region.name for region in self.regions if region.kind in ("table", "plot"))
         yield from (value.view for value in self.values)
+
+    @property
+    def excerpts(self) -> Iterator[str]:
+        yield from (region.name for region in self.regions if region.kind == "excerpt")
 
 
 def compute_checksum(body: str) -> str:
@@ -281,6 +287,8 @@ def make_filling(
     name = quotation.name
     if isinstance(quotation, Region) and quotation.kind == "output":
         return _make_output(quotation, evidence)
+    if isinstance(quotation, Region) and quotation.kind == "excerpt":
+        return _make_excerpt(quotation, evidence)
     if name in evidence.broken:
         return None
     if name not in evidence.tables:
@@ -316,8 +324,19 @@ def _make_output(region: Region, evidence: Evidence) -> Filling | Finding:
         hint = suggest(region.name, evidence.texts, f"make it with {command}")
         message = f"there is no text '{region.name}' of a tool"
         return Finding(region.opening, "unknown-record", message, hint)
+    return _make_fence(region, text, "text")
+
+
+def _make_excerpt(region: Region, evidence: Evidence) -> Filling | Finding:
+    excerpt = evidence.excerpts[region.name]
+    if excerpt.fault:
+        return Finding(region.opening, "unknown-excerpt", excerpt.fault, excerpt.hint)
+    return _make_fence(region, excerpt.text, excerpt.language)
+
+
+def _make_fence(region: Region, text: str, language: str) -> Filling:
     fence = "`" * max([3, *(len(match) + 1 for match in re.findall(r"`{3,}", text))])
-    lines = [f"{fence}text", *text.rstrip("\n").split("\n"), fence]
+    lines = [f"{fence}{language}", *text.rstrip("\n").split("\n"), fence]
     body = "\n".join(f"{region.indent}{line}".rstrip() for line in lines)
     return Filling(body, body)
 
@@ -376,20 +395,23 @@ def _compare(quotation: Quotation, filling: Filling, evidence: Evidence) -> Find
         message = f"this {what} was edited by hand"
         if not quotation.checksum:
             message = f"this {what} is between markers and was never filled in"
-        hint = "undo the edit, or empty the region; then change the record, data or view"
+        source = "the file" if what == "excerpt" else "the record, data or view"
+        hint = f"undo the edit, or empty the region; then change {source}"
         hint = f"{hint} and run `{FILL_COMMAND}`"
         return Finding(quotation.opening, "edited-output", message, hint)
     if quotation.body == filling.text:
         return None
     if quotation.body == filling.fresh:
         return _report_stale_records(quotation, what, evidence.find_stale_records(name), evidence)
-    source = f"the text '{name}'" if what == "output" else f"the view '{name}'"
+    sources = {"output": "the text ", "excerpt": ""}
+    source = f"{sources.get(what, 'the view ')}'{name}'"
     message = f"this {what} is not what {source} gives"
     hint = f"run `{FILL_COMMAND}` and commit the result"
     if not quotation.body.strip():
         message = f"this {what} is not filled in yet"
     else:
-        hint = _describe_change(quotation.body, filling.text) + hint
+        giver = "the file" if what == "excerpt" else "the view"
+        hint = _describe_change(quotation.body, filling.text, giver) + hint
     return Finding(quotation.closing, "stale-output", message, hint)
 
 
@@ -408,14 +430,14 @@ def _report_stale_records(
     return Finding(quotation.opening, staleness.rule, message, hint)
 
 
-def _describe_change(body: str, expected: str) -> str:
+def _describe_change(body: str, expected: str, giver: str) -> str:
     """The first row that differs, without its padding."""
     old, new = (text.strip("\n").split("\n") for text in (body, expected))
     for before, after in itertools.zip_longest(old, new, fillvalue=""):
         if before != after:
             words = [" ".join(line.split())[:90] or "no row" for line in (before, after)]
             if words[0] != words[1]:
-                return f"it has `{words[0]}` where the view gives `{words[1]}`; "
+                return f"it has `{words[0]}` where {giver} gives `{words[1]}`; "
     return ""
 
 

@@ -24,22 +24,16 @@ from bindery.check.quoted_numbers import (
     list_numbers,
 )
 from bindery.core.model import Book, Chapter, Part, ResolvedBook, Span
-from bindery.core.report import count_noun
 from bindery.core.repository import RECORDS_FOLDER
+from bindery.core.wording import Wording
 from bindery.evidence.provenance import Figure
 from bindery.markdown.chapter_reader import parse_chapter
-from bindery.markdown.slugs import slugify_heading
 from bindery.render.addresses import quote_fragment, quote_path
 from bindery.render.web_notes import WebNotes, find_day, find_web_notes
 from bindery.web.answers import Answer, Verdict
 
 if TYPE_CHECKING:
     from bindery.evidence.records import Machine, Record
-
-TITLE = "Records and sources"
-WEB_TITLE = "Links to the web"
-"""Of the section, and of the whole appendix where no numbers are quoted."""
-PART = "Appendix"
 
 _INTRODUCTION = """\
 Every number in a generated table, plot or sentence of this book comes from a recorded run or from \
@@ -48,8 +42,8 @@ _RECORDS = """\
 Numbers from two records can be compared if the tool's method is the same. A change to the tool's \
 file raises the method only if it changes what is measured."""
 _UNCONFIRMED = """\
-**unconfirmed**: published but not certain: the only source is doubtful, sources disagree, or the \
-product has only been announced."""
+published but not certain: the only source is doubtful, sources disagree, or the product has only \
+been announced."""
 _LISTED: Mapping[Verdict, str] = {
     "dead": "Gone",
     "gated": "Closed to programs; a browser may still open them",
@@ -79,15 +73,17 @@ def append_appendix(inspection: Inspection) -> Inspection:
     quoted, web = find_quoted(inspection), find_web_notes(inspection)
     if not quoted.chapters and not web.answers:
         return inspection
-    name = slugify_heading(TITLE if quoted.chapters else WEB_TITLE)
+    # The address of the page is the same in any language.
+    name = "records-and-sources" if quoted.chapters else "links-to-the-web"
     path = posixpath.join(inspection.config.folder, name, "README.md")
     text = "\n".join(_AppendixWriter(inspection, quoted, web).write()) + "\n"
     chapter = parse_chapter(path, text)
     *parts, last = inspection.book.parts
-    if last.title == PART:
-        parts.append(Part(PART, (*last.chapters, chapter)))
+    title = inspection.config.wording("Appendix")
+    if last.title == title:
+        parts.append(Part(title, (*last.chapters, chapter)))
     else:
-        parts += [last, Part(PART, (chapter,))]
+        parts += [last, Part(title, (chapter,))]
     book = Book(tuple(parts))
     # Only the links of the appendix are new, and they may lead to any chapter.
     others = tuple(replace(other, links=()) for other in inspection.book.chapters)
@@ -102,6 +98,7 @@ class _AppendixWriter:
 
     def __init__(self, inspection: Inspection, quoted: Quoted, web: WebNotes) -> None:
         self.inspection = inspection
+        self.words = inspection.config.wording
         self.evidence = inspection.evidence
         self.quoted = quoted
         self.web = web
@@ -118,40 +115,42 @@ class _AppendixWriter:
                         self.published.setdefault(figure.table, set()).add(figure)
 
     def write(self) -> Iterator[str]:
+        words = self.words
         if not self.quoted.chapters:
-            yield from (f"# {WEB_TITLE}", *self._write_web())
+            yield from (f"# {words('Links to the web')}", *self._write_web())
             return
         yield from (
-            f"# {TITLE}",
+            f"# {words('Records and sources')}",
             "",
-            _INTRODUCTION,
+            words(_INTRODUCTION),
             "",
-            "## What the classes mean",
+            f"## {words('What the classes mean')}",
             "",
-            *(f"- **{name}**: {meaning}." for name, meaning in CLASSES.items()),
-            f"- {_UNCONFIRMED}",
+            *(f"- **{words(name)}**: {words(meaning)}." for name, meaning in CLASSES.items()),
+            f"- **{words('unconfirmed')}**: {words(_UNCONFIRMED)}",
         )
         if self.quoted.records:
-            yield from ("", "## Records", "", *self._write_records())
+            yield from ("", f"## {words('Records')}", "", *self._write_records())
         if self.published:
-            yield from ("", "## Published figures", "", *self._write_published())
+            yield from ("", f"## {words('Published figures')}", "", *self._write_published())
         if self.web.answers:
-            yield from ("", f"## {WEB_TITLE}", *self._write_web())
+            yield from ("", f"## {words('Links to the web')}", *self._write_web())
 
     # --- links to the web ---
 
     def _write_web(self) -> Iterator[str]:
         web = self.web
-        noun = "address" if web.count == 1 else "addresses"
-        verb = "was" if len(web.answers) == 1 else "were"
-        leads = f"This book links to {web.count} web {noun}"
-        asked = f"{len(web.answers)} of them {verb} checked {web.tell_days()}"
-        yield from ("", f"{leads}. {asked}: {web.tell_verdicts()}.")
+        said = "Web links in this book: {n}. Checked {when}: {asked} ({answers})."
+        asked = len(web.answers)
+        told = self.words(
+            said, n=web.count, when=web.tell_days(), asked=asked, answers=web.tell_verdicts()
+        )
+        yield from ("", told)
         for verdict, told in _LISTED.items():
             if entries := web.list_answers(verdict):
-                yield from ("", f"{told}:", "")
+                yield from ("", f"{self.words(told)}:", "")
                 for address, answer in entries:
-                    yield write_answer(answer, map(self._link_place, address.places))
+                    yield write_answer(answer, map(self._link_place, address.places), self.words)
 
     def _link_place(self, span: Span) -> str:
         if span.path in self.chapters:
@@ -166,11 +165,14 @@ class _AppendixWriter:
         for record in records.values():
             machines.setdefault(_tell_machine(record.machine), f"M{len(machines) + 1}")
         whole = len(self.evidence.records)
-        yield from (f"The book quotes {len(records)} of its {whole} recorded runs. {_RECORDS}", "")
+        said = self.words(
+            "Recorded runs that the book quotes: {n} of {all}.", n=len(records), all=whole
+        )
+        yield from (f"{said} {self.words(_RECORDS)}", "")
         yield from (f"- **{label}**: {escape_words(told)}." for told, label in machines.items())
         yield from (
             "",
-            "| Record | Tool | Method | Date | Machine | Quoted in |",
+            self._write_head("Record", "Tool", "Method", "Date", "Machine", "Quoted in"),
             "| :-- | :-- | --: | :-- | :-- | :-- |",
         )
         for name, record in records.items():
@@ -181,10 +183,13 @@ class _AppendixWriter:
                 self._link_tool(record),
                 str(record.method),
                 ", ".join((str(record.started.date()), *self._tell_doubts(name, record))),
-                f"{machines[_tell_machine(record.machine)]}{_tell_size(record)}",
+                f"{machines[_tell_machine(record.machine)]}{self._tell_size(record)}",
                 "; ".join(self.places[name]),
             )
             yield f"| {' | '.join(cells)} |"
+
+    def _write_head(self, *titles: str) -> str:
+        return f"| {' | '.join(map(self.words, titles))} |"
 
     def _link_tool(self, record: Record) -> str:
         tools = {tool.name: tool.path for tool in self.inspection.config.tools}
@@ -192,16 +197,22 @@ class _AppendixWriter:
         is_there = bool(path) and self.inspection.tree.find_kind(path) == "file"
         return _link(record.tool, f"/{path}") if is_there else escape_words(record.tool)
 
+    def _tell_size(self, record: Record) -> str:
+        if record.nodes == record.ranks == 1:
+            return ""
+        count = self.words.count
+        return f", {count(record.nodes, 'node')}, {count(record.ranks, 'rank')}"
+
     def _tell_doubts(self, name: str, record: Record) -> Iterator[str]:
         if record.ended == "failed":
-            yield f"**failed** with status {record.exit_status}"
+            yield f"**{self.words('failed')}** ({record.exit_status})"
         if not record.complete:
-            yield "**partial**"
+            yield f"**{self.words('partial')}**"
         if name in self.evidence.stale:
-            yield f"**stale**: {escape_words(self.evidence.stale[name].reason)}"
+            yield f"**{self.words('stale')}**: {escape_words(self.evidence.stale[name].reason)}"
 
     def _write_published(self) -> Iterator[str]:
-        yield "| Data | Rows quoted | Classes | Sources |"
+        yield self._write_head("Data", "Rows quoted", "Classes", "Sources")
         yield "| :-- | --: | :-- | --: |"
         for name in sorted(self.published):
             table, figures = self.evidence.data[name], self.published[name]
@@ -212,20 +223,22 @@ class _AppendixWriter:
             cells = (
                 _link(table.title, f"/{table.path}"),
                 str(len({figure.line for figure in figures})),
-                ", ".join(f"{kind} {classes[kind]}" for kind in CLASSES if classes[kind]),
+                ", ".join(
+                    f"{self.words(kind)} {classes[kind]}" for kind in CLASSES if classes[kind]
+                ),
                 str(len({figure.citation.source for figure in figures})),
             )
             yield f"| {' | '.join(cells)} |"
 
 
-def write_answer(answer: Answer, places: Iterable[str]) -> str:
+def write_answer(answer: Answer, places: Iterable[str], words: Wording) -> str:
     """What an address answered, and the places of the book that lead to it: an item of a list in
     Markdown."""
     reason = f"{escape_words(answer.reason)}, " if answer.reason else ""
-    told = f"{_write_source(answer.url)}: {reason}checked on {find_day(answer)}"
+    told = f"{_write_source(answer.url)}: {reason}{words('checked on {day}', day=find_day(answer))}"
     if is_address(answer.archived):
-        told += f"; archived copy: {_write_source(answer.archived)}"
-    return f"- {told}. In {'; '.join(dict.fromkeys(places))}."
+        told += "; " + words("archived copy: {address}", address=_write_source(answer.archived))
+    return f"- {told}. {words('In:')} {'; '.join(dict.fromkeys(places))}."
 
 
 def _link_section(chapter: Chapter, line: int) -> str:
@@ -248,12 +261,6 @@ def _tell_machine(machine: Machine) -> str:
     drivers = {a.driver: None for a in machine.accelerators if a.driver}
     said += (f"driver {driver}" for driver in drivers)
     return ", ".join(said)
-
-
-def _tell_size(record: Record) -> str:
-    if record.nodes == record.ranks == 1:
-        return ""
-    return f", {count_noun(record.nodes, 'node')}, {count_noun(record.ranks, 'rank')}"
 
 
 # --- Markdown that says exactly this ---

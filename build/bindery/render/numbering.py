@@ -22,7 +22,6 @@ from bindery.markdown.raw_html import Tag, Text
 
 Kind = Literal["table", "figure"]
 
-_NOUNS: Mapping[Kind, str] = {"table": "Table", "figure": "Figure"}
 _AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture", "source", "span"))
 
 
@@ -34,13 +33,9 @@ class Exhibit:
     kind: Kind
     chapter: str
     slug: str
-    number: str
+    label: str
+    """Its name in the text: `Table 3.2`."""
     title: str
-
-    @property
-    def label(self) -> str:
-        """Its name in the text: `Table 3.2`."""
-        return f"{_NOUNS[self.kind]} {self.number}"
 
 
 def number_chapters(inspection: Inspection) -> Mapping[str, str]:
@@ -69,7 +64,7 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     A title is that of the view that gave the exhibit, else the title of an image. One that repeats
     the heading above is left out.
     """
-    numbers = number_chapters(inspection)
+    numbers, words = number_chapters(inspection), inspection.config.wording
     counts: Counter[tuple[Kind, str]] = Counter()
     exhibits = []
     for chapter in inspection.book.chapters:
@@ -78,7 +73,8 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
             counts[kind, prefix] += 1
             count = str(counts[kind, prefix])
             number = f"{prefix}.{count}" if prefix else count
-            exhibits.append(Exhibit(kind, chapter.path, slug, number, title))
+            label = words("Table {number}" if kind == "table" else "Figure {number}", number=number)
+            exhibits.append(Exhibit(kind, chapter.path, slug, label, title))
     return tuple(exhibits)
 
 

@@ -26,7 +26,7 @@ from bindery.check.quoted_numbers import (
     tell_failure,
 )
 from bindery.core.model import Chapter, ToChapter, ToFile
-from bindery.core.report import count_noun
+from bindery.core.wording import Wording
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.provenance import DERIVED, Provenance, TableProvenance
 from bindery.evidence.published_data import Citation
@@ -40,9 +40,6 @@ Origin = str | Citation
 Place = tuple[int, int]
 """Row and column of a cell. Row 0 is the head."""
 
-_STALE = '<span class="stale">stale</span>'
-_TITLE = "Where these numbers come from"
-_TITLE_OF_VALUES = "Where the numbers in the text come from"
 _SQL = re.compile(r"\b(?:CASE|CAST|OVER|coalesce|printf|replace)\b|\|\|")
 """What only a query would write; such a formula explains nothing to a reader."""
 
@@ -145,6 +142,14 @@ class _NoteWriter:
     chapter: Chapter
 
     @property
+    def words(self) -> Wording:
+        return self.inspection.config.wording
+
+    @property
+    def stale(self) -> str:
+        return f'<span class="stale">{self.words("stale")}</span>'
+
+    @property
     def evidence(self) -> Evidence:
         return self.inspection.evidence
 
@@ -168,8 +173,11 @@ class _NoteWriter:
             if quotation.kind == "table":
                 provenance = self.evidence.provenance[quotation.name]
                 tables[quotation.table] = self._annotate_table(note, numbers, provenance)
-            blocks[quotation.closing.line] = self._write_note(note, _TITLE)
-        end = self._write_note(of_text, _TITLE_OF_VALUES) if of_text.origins else ""
+            blocks[quotation.closing.line] = self._write_note(
+                note, self.words("Where these numbers come from")
+            )
+        title = self.words("Where the numbers in the text come from")
+        end = self._write_note(of_text, title) if of_text.origins else ""
         return Additions(tables, blocks, inlines, end)
 
     def _annotate_table(
@@ -188,7 +196,7 @@ class _NoteWriter:
             if column == 0 and row in marked:
                 behind, text = self._write_mark(note, marked[row])
             if column == 0 and row in stale:
-                behind, text = f"{behind} {_STALE}", f"{text} stale"
+                behind, text = f"{behind} {self.stale}", f"{text} {self.words('stale')}"
             attributes = self._write_attributes(numbers[place]) if place in numbers else ""
             cells[place] = CellAddition(attributes, behind, text)
         return TableAddition(self._name_note(note), cells, dict.fromkeys(stale, "stale"))
@@ -260,26 +268,34 @@ class _NoteWriter:
         parts = [f"{said}: {', '.join(links)}" for said, links in runs.items()]
         parts += (self._cite(note, entries) for _, entries in sorted(cited.items()))
         if note.is_derived:
-            parts.append("the rest is derived from these")
-        return f'<div class="origins">\n<p><b>Sources:</b> {"; ".join(parts)}.</p>\n</div>\n'
+            parts.append(self.words("the rest is derived from these"))
+        said = f"<b>{self.words('Sources:')}</b> {'; '.join(parts)}"
+        return f'<div class="origins">\n<p>{said}.</p>\n</div>\n'
 
     def _describe_run(self, name: str) -> str:
         record = self.evidence.records[name]
         tool, where = escape_text(record.tool), escape_text(record.machine.hardware)
         is_computed = record.tool in self.evidence.computed
-        said = f"computed with {tool}" if is_computed else f"measured with {tool} on {where}"
+        words = self.words
+        said = words("measured with {tool} on {machine}", tool=tool, machine=where)
+        if is_computed:
+            said = words("computed with {tool}", tool=tool)
         said += f", {record.started.date()}"
         if not record.complete:
-            said += ", partial"
+            said += f", {words('partial')}"
         if record.ended == "failed":
-            said += ", <b>failed</b>"
-        return f"{said}, {_STALE}" if name in self.evidence.stale else said
+            said += f", <b>{words('failed')}</b>"
+        return f"{said}, {self.stale}" if name in self.evidence.stale else said
 
     def _cite(self, note: _Note, entries: Sequence[tuple[Citation, str]]) -> str:
         """The published sources of one class: each host once, with a number that links to each of
         its pages."""
         months = sorted(citation.date[:7] for citation, _ in entries)
-        dated = months[0] if months[0] == months[-1] else f"{months[0]} to {months[-1]}"
+        dated = (
+            months[0]
+            if months[0] == months[-1]
+            else self.words("{low} to {high}", low=months[0], high=months[-1])
+        )
         hosts: dict[str, list[str]] = {}
         for citation, label in entries:
             identifier = self._id(f"{note.slug}.{note.origins[citation]}")
@@ -292,8 +308,8 @@ class _NoteWriter:
             hosts.setdefault(escape_text(host), []).append(link)
         listed = ", ".join(f"{host} {' '.join(links)}" for host, links in hosts.items())
         citation, _ = entries[0]
-        unconfirmed = ", <b>unconfirmed</b>" if citation.unconfirmed else ""
-        return f"{citation.number_class}{unconfirmed} ({dated}): {listed}"
+        unconfirmed = f", <b>{self.words('unconfirmed')}</b>" if citation.unconfirmed else ""
+        return f"{self.words(citation.number_class)}{unconfirmed} ({dated}): {listed}"
 
     # --- on the site ---
 
@@ -314,7 +330,7 @@ class _NoteWriter:
         )
         pieces.append(f"<ol>\n{items}</ol>\n")
         words = "".join(
-            f'<dt>{name}</dt><dd data-class="{name}">{meaning}</dd>\n'
+            f'<dt>{self.words(name)}</dt><dd data-class="{name}">{self.words(meaning)}</dd>\n'
             for name, meaning in CLASSES.items()
             if name in note.classes
         )
@@ -327,32 +343,33 @@ class _NoteWriter:
         """All that is known about an origin, as a sentence or two."""
         if isinstance(origin, str):
             record, link = self.evidence.records[origin], self._link_record(origin)
-            said = f"{self._describe_record(origin)}, record {link}."
+            said = f"{self._describe_record(origin)}, {self.words('record')} {link}."
             if record.caveats:
-                noun = "Caveat" if len(record.caveats) == 1 else "Caveats"
-                said += f" {noun}: {escape_text('; '.join(record.caveats))}."
-            return f"{said} Command: <code>{keep_options(record.shell_line)}</code>"
+                told = escape_text("; ".join(record.caveats))
+                said += f" {self.words('Caveats:')} {told}."
+            return f"{said} {self.words('Command:')} <code>{keep_options(record.shell_line)}</code>"
         files = "; ".join(self._link_data(*entry) for entry in note.lines[origin].items())
-        return f"{_write_source(origin.source)}: {self._describe_citation(origin)}. In {files}."
+        return f"{_write_source(origin.source)}: {self._describe_citation(origin)}. {files}."
 
     def _describe_record(self, name: str) -> str:
         record = self.evidence.records[name]
         is_computed, size = record.tool in self.evidence.computed, ""
-        verb = "Computed" if is_computed else "Measured"
+        words = self.words
         if record.ranks > 1 or record.nodes > 1:
-            size = f", {count_noun(record.nodes, 'node')} with {count_noun(record.ranks, 'rank')}"
+            size = f", {words.count(record.nodes, 'node')}, {words.count(record.ranks, 'rank')}"
+        tool = f"<b>{escape_text(record.tool)}</b> {escape_text(record.version)}"
         said = [
-            f"{verb} with <b>{escape_text(record.tool)}</b> {escape_text(record.version)}",
-            f"method {record.method}",
-            *([] if is_computed else [f"on {escape_text(record.machine.hardware)}{size}"]),
+            words("Computed with {tool}" if is_computed else "Measured with {tool}", tool=tool),
+            words("method {method}", method=record.method),
+            *([] if is_computed else [f"{escape_text(record.machine.hardware)}{size}"]),
             str(record.started.date()),
         ]
         if not record.complete:
-            said.append(f"partial, ended as <i>{record.ended}</i>")
-        if failure := tell_failure(record):
+            said.append(words("partial: {ended}", ended=record.ended))
+        if failure := tell_failure(record, words):
             said.append(f"<b>{failure}</b>")
         if name in self.evidence.stale:
-            said.append(f"{_STALE} ({escape_text(self.evidence.stale[name].reason)})")
+            said.append(f"{self.stale} ({escape_text(self.evidence.stale[name].reason)})")
         return ", ".join(said)
 
     def _link_record(self, name: str, identifier: str = "") -> str:
@@ -366,12 +383,13 @@ class _NoteWriter:
         return f'<a class="book"{named} href="{escape_attribute(href)}">{number}</a>'
 
     def _describe_citation(self, citation: Citation) -> str:
-        said = [f"<b>{escape_text(citation.number_class)}</b>"]
-        said.append(f"dated {escape_text(citation.date)}")
+        words = self.words
+        said = [f"<b>{words(citation.number_class)}</b>"]
+        said.append(escape_text(citation.date))
         if citation.unconfirmed:
-            said.append("<b>unconfirmed</b>")
+            said.append(f"<b>{words('unconfirmed')}</b>")
         if citation.via:
-            said.append(f"via {_write_source(citation.via)}")
+            said.append(words("via {source}", source=_write_source(citation.via)))
         return ", ".join(said)
 
     def _link_data(self, path: str, lines: Sequence[int]) -> str:
@@ -379,8 +397,9 @@ class _NoteWriter:
             f"{first}–{last}" if last > first else f"{first}"
             for first, last in compress_numbers(tuple(lines))
         ]
-        noun = "line" if len(runs) == 1 and "–" not in runs[0] else "lines"
-        text = f"{escape_text(path)}, {noun} {', '.join(runs)}"
+        is_one = len(runs) == 1 and "–" not in runs[0]
+        lines_said = self.words("line {n}" if is_one else "lines {n}", n=", ".join(runs))
+        text = f"{escape_text(path)}, {lines_said}"
         href = self.dialect.write_href(ToFile(path, f"L{min(lines)}"), self.chapter)
         return f'<a href="{escape_attribute(href)}">{text}</a>' if href else text
 

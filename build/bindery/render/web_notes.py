@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import is_address
+from bindery.core.wording import Wording
 from bindery.web.addresses import Address, gather_addresses
 from bindery.web.answers import Answer, Verdict
 from bindery.web.memory import read_memory
 
 _MOST_DAYS = 7
 """Days that are named one by one."""
-_COUNTED: Mapping[Verdict, tuple[str, str]] = {
-    "live": ("answered", "answered"),
-    "moved": ("has moved", "have moved"),
-    "dead": ("is gone", "are gone"),
-    "gated": ("refused automated requests", "refused automated requests"),
-    "throttled": ("asked us to slow down", "asked us to slow down"),
-    "unreachable": ("did not answer", "did not answer"),
+_COUNTED: Mapping[Verdict, str] = {
+    "live": "{n} answered",
+    "moved": "{n} moved",
+    "dead": "{n} gone",
+    "gated": "{n} refused automated requests",
+    "throttled": "{n} asked us to slow down",
+    "unreachable": "{n} did not answer",
 }
-"""The words for one address and for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class WebNotes:
     count: int
     """All addresses, those that were never asked included."""
     answers: Sequence[tuple[Address, Answer]]
+    words: Wording = field(default_factory=Wording)
 
     def list_answers(self, verdict: Verdict) -> Sequence[tuple[Address, Answer]]:
         return [entry for entry in self.answers if entry[1].verdict == verdict]
@@ -44,18 +45,19 @@ class WebNotes:
         """The days on which addresses were asked."""
         days = Counter(find_day(answer) for _, answer in self.answers)
         if len(days) == 1:
-            return f"on {next(iter(days))}"
+            return self.words("on {day}", day=next(iter(days)))
         if len(days) <= _MOST_DAYS:
-            *others, last = (f"{day} ({count})" for day, count in sorted(days.items()))
-            return f"on {', '.join(others)} and {last}"
-        return f"on {len(days)} days from {min(days)} to {max(days)}"
+            listed = ", ".join(f"{day} ({count})" for day, count in sorted(days.items()))
+            return self.words("on {day}", day=listed)
+        said = "on {n} days from {first} to {last}"
+        return self.words(said, n=len(days), first=min(days), last=max(days))
 
     def tell_verdicts(self) -> str:
         """How many answered, have moved and so on."""
         counts = Counter(answer.verdict for _, answer in self.answers)
         return ", ".join(
-            f"{counts[verdict]} {words[counts[verdict] > 1]}"
-            for verdict, words in _COUNTED.items()
+            self.words(told, n=counts[verdict])
+            for verdict, told in _COUNTED.items()
             if counts[verdict]
         )
 
@@ -70,7 +72,7 @@ def find_web_notes(inspection: Inspection) -> WebNotes:
         return WebNotes(0, ())
     addresses = gather_addresses(inspection).addresses
     known = [(entry, answers[entry.url]) for entry in addresses if entry.url in answers]
-    return WebNotes(len(addresses), known)
+    return WebNotes(len(addresses), known, inspection.config.wording)
 
 
 def write_titles(inspection: Inspection) -> Mapping[str, str]:
@@ -79,25 +81,27 @@ def write_titles(inspection: Inspection) -> Mapping[str, str]:
     Raises ConfigError if a line of the link memory cannot be read.
     """
     answers = read_memory(inspection.tree, inspection.config)
-    return {url: tell_answer(answer) for url, answer in answers.items()}
+    return {url: tell_answer(answer, inspection.config.wording) for url, answer in answers.items()}
 
 
-def tell_answer(answer: Answer) -> str:
+def tell_answer(answer: Answer, words: Wording) -> str:
     """An answer in a few words, with its day."""
     day = find_day(answer)
     match answer.verdict:
         case "live":
-            lost = "; the page had no such anchor" if answer.anchor == "missing" else ""
-            return f"answered on {day}{lost}"
+            lost = words("the page had no such anchor") if answer.anchor == "missing" else ""
+            return "; ".join(filter(None, (words("answered on {day}", day=day), lost)))
         case "moved":
-            return f"moved to {answer.target}, as of {day}"
+            return words("moved to {address}, as of {day}", address=answer.target, day=day)
         case "dead":
-            copy = f"; archived copy: {answer.archived}" if is_address(answer.archived) else ""
-            return f"gone, as of {day}{copy}"
+            said = words("gone, as of {day}", day=day)
+            if is_address(answer.archived):
+                said += "; " + words("archived copy: {address}", address=answer.archived)
+            return said
         case "gated":
-            return f"refused an automated request on {day}"
+            return words("refused an automated request on {day}", day=day)
         case "throttled" | "unreachable":
-            return f"did not answer on {day}"
+            return words("did not answer on {day}", day=day)
 
 
 def find_day(answer: Answer) -> date:

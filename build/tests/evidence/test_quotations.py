@@ -94,6 +94,20 @@ def test_a_region_in_a_list_is_indented(book: Path, run_bindery: Runner) -> None
     assert run_bindery("check", folder=book).status == 0
 
 
+def test_an_excerpt_follows_its_file(make_book: BookMaker, run_bindery: Runner) -> None:
+    """`fill` writes the region of a file, `refs` finds it, and `mv` renames it in the marker."""
+    program = "def f():\n    # region body\n    return 1\n    # endregion body\n"
+    source = "# A\n\n<!-- excerpt: tools/a.py#body -->\n<!-- /excerpt -->\n"
+    book = make_book({"README.md": source, "tools/a.py": program})
+    assert run_bindery("fill", folder=book).status == 0
+    filled = (book / "README.md").read_text()
+    assert "\n```python\nreturn 1\n```\n" in filled
+    assert "README.md:3:1: excerpt" in run_bindery("refs", "tools/a.py", folder=book).stdout
+    assert run_bindery("mv", "tools/a.py", "tools/b.py", folder=book).status == 0
+    assert (book / "README.md").read_text() == filled.replace("a.py", "b.py")
+    assert run_bindery("check", folder=book).status == 0
+
+
 def test_markers_in_code_are_only_shown() -> None:
     """A marker in a fence or in a code span opens nothing."""
     indented = EMPTY.replace("<", "    <")

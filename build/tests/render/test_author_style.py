@@ -1,8 +1,11 @@
 """The author's own style sheets have the last word on each output."""
 
 import zipfile
+from pathlib import Path
 
 import pikepdf
+import pytest
+from bindery.render.author_style import find_accents, measure_contrast
 from fixture_types import BookMaker, Runner
 
 BOOK = {
@@ -47,3 +50,61 @@ def test_what_a_style_names_is_in_the_book(make_book: BookMaker, run_bindery: Ru
         "  = help: fonts and pictures of a style lie in the book\n"
         "stopped: 1 error\n"
     )
+
+
+@pytest.mark.parametrize("colour", ["#7a1f5c", "#ffee00", "#000000", "#ffffff", "#888888"])
+def test_an_accent_can_be_read_in_both_themes(colour: str) -> None:
+    """Text in the accent colour has the contrast that WCAG asks for, on every background."""
+    light, dark = find_accents(colour)
+    assert min(measure_contrast(light, paper) for paper in ("#fdfdfb", "#f3f4f2")) >= 4.5
+    assert min(measure_contrast(dark, paper) for paper in ("#16191d", "#23292f")) >= 4.5
+    assert measure_contrast("#000000", "#ffffff") == pytest.approx(21)
+
+
+def test_an_accent_that_can_be_read_is_kept() -> None:
+    assert find_accents("#7a1f5c")[0] == "#7a1f5c"
+    assert find_accents("#ffee00")[1] == "#ffee00"
+
+
+FONT = Path(__file__).parents[2] / "bindery/render/fonts/source-serif-4-latin-600-italic.ttf"
+LOOK = """\
+title: A book
+outputs: {paper: 12cm x 180mm}
+style:
+  accent: "#7a1f5c"
+  logo: style/dot.svg
+  favicon: style/dot.svg
+  fonts: {text: style/own.ttf}
+  margins: 1in 12mm
+  front: text
+parts: [{chapters: [README.md]}]
+"""
+
+
+def test_a_look_is_in_every_output(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Accent, logo, icon, a font with its weight and style, paper and margins; no title block."""
+    root = make_book({**BOOK, "chapters.yaml": LOOK, "style/own.ttf": FONT.read_bytes()})
+    for output in ("html", "epub", "pdf"):
+        assert run_bindery(output, folder=root).status == 0
+    site = root / "dist/site"
+    css, page = (site / "site.css").read_text(), (site / "index.html").read_text()
+    assert ":root { --link: light-dark(#7a1f5c, #" in css
+    assert '"author text"; font-weight: 600; font-style: italic; src: url("data:font/ttf' in css
+    assert '<link rel="icon" href="style/dot.svg">' in page
+    assert '<img class="logo" src="style/dot.svg" alt="">' in page
+    assert 'class="front' not in page
+    assert (site / "style/dot.svg").is_file()
+    with zipfile.ZipFile(root / "dist/book.epub") as epub:
+        title = epub.read("EPUB/text/title_page.xhtml")
+        assert b'<p class="logo"><img src="data:image/svg' in title
+        (sheet,) = (name for name in epub.namelist() if name.endswith(".css"))
+        assert b'body { font-family: "author text", serif; }' in epub.read(sheet)
+    with pikepdf.open(root / "dist/book.pdf") as pdf:
+        assert [round(float(side)) for side in pdf.pages[0].mediabox] == [0, 0, 340, 510]
+
+
+def test_a_file_that_is_no_font_is_refused(make_book: BookMaker, run_bindery: Runner) -> None:
+    root = make_book({**BOOK, "chapters.yaml": LOOK, "style/own.ttf": "no font"})
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 2
+    assert ended.stderr.startswith("style/own.ttf:1:1: error[config]: this font cannot be read: ")

@@ -1,7 +1,7 @@
 """Chapters as XHTML: what each construct becomes, and that nothing makes it ill formed."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,6 +11,7 @@ from bindery.book.resolve import resolve_book
 from bindery.core.config import DEFAULT_SCHEMES
 from bindery.core.model import Book, Chapter, Part, Target, ToChapter, ToFile, ToWeb
 from bindery.core.repository import Tree
+from bindery.core.wording import Wording
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.completeness import compare_contents, expect_contents, read_contents
 from bindery.render.text.content import ImageSource, render_chapter
@@ -33,6 +34,7 @@ class PlainDialect:
     draws_maths: bool = False
     marks_lines: bool = False
     offers_sources: bool = False
+    words: Wording = field(default_factory=Wording)
 
     def write_id(self, chapter: Chapter, slug: str) -> str:
         return slug
@@ -78,7 +80,7 @@ def test_markdown_becomes_xhtml(case: Case) -> None:
 
 DIALECTS = {
     "plain": PlainDialect(),
-    "paper": PlainDialect(paper=Paper("small", "A6", 105.0, 148.0)),
+    "paper": PlainDialect(paper=Paper(105.0, 148.0)),
     "scrolling": PlainDialect(scrolls=True),
     "stacking": PlainDialect(is_narrow=True),
     "choosing": PlainDialect(offers_sources=True),

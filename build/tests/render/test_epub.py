@@ -243,7 +243,7 @@ def test_a_picture_without_a_description_is_not_claimed_to_have_one(
     claims = made.read_claims()
     assert claims["accessModeSufficient"] == ["textual,visual"]
     assert "alternativeText" not in claims["accessibilityFeature"]
-    assert "1 of its 2 images" in claims["accessibilitySummary"][0]
+    assert "1 of 2 images" in claims["accessibilitySummary"][0]
     config = "title: T\nparts: [{chapters: [a.md]}]\n"
     described = {"chapters.yaml": config, "a.md": "# A\n\n![red](a.png)\n", "a.png": draw_square()}
     claims = bind(tmp_path / "described", described).read_claims()

@@ -6,8 +6,8 @@ from bindery.render.numbering import Exhibit
 from lxml import etree
 
 NAMES = 'xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops"'
-TABLE = Exhibit("table", "a.md", "t", "1.1", "Rates")
-FIGURE = Exhibit("figure", "a.md", "f", "1.2", "A curve")
+TABLE = Exhibit("table", "a.md", "t", "Table 1.1", "Rates")
+FIGURE = Exhibit("figure", "a.md", "f", "Figure 1.2", "A curve")
 CAPTION = '<span class="label">Figure 1.2</span> A curve'
 
 

@@ -3,7 +3,7 @@
 import pikepdf
 import pytest
 from bindery.core import config
-from bindery.render.text.paper import MARGIN, PAPERS
+from bindery.render.text.paper import MARGINS, PAPERS
 from fixture_types import BookMaker, Runner
 from validators import read_words
 
@@ -43,7 +43,7 @@ def test_a_book_is_laid_out_for_its_paper(
     assert (round(size.width), round(size.height)) in sizes
     assert len(sizes) <= 2  # a table may be turned
     words = [word for word in read_words(path) if word.page > 1]  # the cover has no margin
-    margin = MARGIN / 25.4 * 72
+    margin = MARGINS[1] / 25.4 * 72
     assert [w for w in words if w.left < margin - 1 or w.right > w.page_width - margin + 1] == []
     assert [w.text for w in words if w.text.endswith("234567.125")] == [
         f"{n + 1}234567.125" for n in range(COLUMNS)

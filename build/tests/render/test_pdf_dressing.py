@@ -4,6 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from bindery.core.wording import Wording
 from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
 from bindery.render.text.paper import PAPERS
@@ -19,7 +20,7 @@ def test_a_note_below_a_table_is_marked() -> None:
         "<body><p><em>Before</em></p><table/><p><em>One</em></p><p><em>Two</em></p>"
         "<p><em>Words</em> of the text</p><p><em>After</em></p></body>"
     )
-    dress(root, {})
+    dress(root, {}, Wording())
     notes = root.findall("p[@class='table-note']")
     assert ["".join(note.itertext()) for note in notes] == ["One", "Two"]
 
@@ -36,7 +37,7 @@ def test_headings_turn_with_their_table() -> None:
         for text in ("<p>Short.</p>", words)
     )
     for root, turned in ((short, ["h1", "p", "h2", "h3", "p"]), (long, ["h2", "h3", "p"])):
-        dress(root, {})
+        dress(root, {}, Wording())
         assert [e.tag for e in root.findall(".//*[@data-page='turned']")] == turned
         assert [e.text for e in root.findall(".//*[@data-page='upright']")] == ["After"]
         assert len(root.findall(".//tr[@data-end]")) == 6
@@ -49,7 +50,7 @@ def test_the_last_page_of_a_part_is_not_almost_empty(count: int) -> None:
     items = "".join(f"<li>Item {number}.</li>" for number in range(count))
     page = f'<html><body><section class="chapter"><ul>{items}</ul></section></body></html>'
     tree = etree.fromstring(page)
-    dress(tree, {})
+    dress(tree, {}, Wording())
     setter = Typesetter(PAPERS["a4"], ClosedFetcher((find_package_folder(),)))
     document = setter.lay_out(ElementTree.fromstring(etree.tostring(tree)))
     boxes = list(document.pages[-1]._page_box.descendants())

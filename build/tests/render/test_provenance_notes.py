@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from bindery.markdown.chapter_reader import parse_chapter
-from bindery.render.appendix import TITLE, escape_words
+from bindery.render.appendix import escape_words
 from bindery.render.completeness import Contents, read_contents
 from evidence_book import EPOCH, FILES, MODEL, make_record
 from fixture_types import BookMaker, Runner
@@ -89,16 +89,16 @@ def read_notes(article: Any, cell: Any) -> list[str]:
     ("page", "number", "kind", "said"),
     [
         ("index.html", "0.50", "measured",
-         [(f"Measured with timer 0.1.0, method 1, on {MODEL}, 1 socket, 2 cores, 2026-11-20, "
-          "record R1. Caveat: the clock | was not *sampled*. "
+         [(f"Measured with timer 0.1.0, method 1, {MODEL}, 1 socket, 2 cores, 2026-11-20, "
+          "record R1. Caveats: the clock | was not *sampled*. "
           "Command: OMP_NUM_THREADS=2 python scripts/timer.py --name 'two words'")]),
         ("index.html", "7200", "derived",
          ["Runs in an hour = 3600 / seconds", "Measured with timer"]),
         ("chips/index.html", "1000", "reported",
-         [("example.com/power: reported, dated 2026-11-20, unconfirmed, "
-          "via example.net/list. In data/chips.csv, line 3.")]),
+         [("example.com/power: reported, 2026-11-20, unconfirmed, "
+          "via example.net/list. data/chips.csv, line 3.")]),
         ("chips/index.html", "64", "vendor",
-         ["A letter of the vendor: vendor, dated 2026-01-15"]),
+         ["A letter of the vendor: vendor, 2026-01-15"]),
     ],
 )  # fmt: skip
 def test_a_number_names_its_origins(
@@ -123,7 +123,7 @@ def test_a_result_that_is_the_same_everywhere_is_derived(
     cell = find_cells(article)["0.50"]
     assert cell.get("data-number") == "derived"
     assert read_notes(article, cell)[0].startswith(
-        "Computed with timer 0.1.0, method 1, 2026-11-20, record R1. Caveat: the clock"
+        "Computed with timer 0.1.0, method 1, 2026-11-20, record R1. Caveats: the clock"
     )
 
 
@@ -145,8 +145,8 @@ def test_a_stale_row_says_so(open_page: Callable[..., Any]) -> None:
         assert row.xpath("td[1]/span[@class='stale']")[0].text == "stale"
     (note,) = read_notes(article, cells["4096"])
     assert "stale (method 1, and ruler is at 2)" in note
-    assert "2 nodes with 4 ranks" in note
-    assert "partial, ended as timeout" in note
+    assert "2 nodes, 4 ranks" in note
+    assert "partial: timeout" in note
 
 
 def test_a_run_that_found_a_problem_says_so(
@@ -159,7 +159,7 @@ def test_a_run_that_found_a_problem_says_so(
     assert "the tool ended with status 1: it had found a problem" in note
     assert "partial" not in note
     appendix = open_page("records-and-sources/index.html", root)
-    assert "2026-11-20, failed with status 1" in appendix.text_content()
+    assert "2026-11-20, failed (1)" in appendix.text_content()
 
 
 def test_a_plot_has_notes_on_what_it_draws(
@@ -272,8 +272,8 @@ def test_an_epub_has_the_notes_below_its_tables(fill_book: Filler, run_bindery: 
     assert '<span class="origin">[<a href="#chips--origins.1.4">4</a>]</span>' in pages[1]
     assert "<details" not in pages[1]
     assert "data-number" not in pages[1]
-    assert TITLE in pages[2]
-    assert TITLE in contents
+    assert "Records and sources" in pages[2]
+    assert "Records and sources" in contents
 
 
 @pytest.mark.needs("pdftotext")

@@ -105,7 +105,7 @@ def test_a_long_glossary_has_letters() -> None:
     rows = [f"<tr><td>{letter}{n}</td><td>meaning</td></tr>" for letter in "aBc" for n in range(20)]
     for count, letters in ((60, ["A", "B", "C"]), (30, [])):
         text = DressedText(f"<p>Terms:</p><table>{''.join(rows[:count])}</table>", is_glossary=True)
-        text.mark_terms({"": text.terms})
+        text.mark_terms({"": text.terms}, "Letters")
         root = lxml_html.fromstring(text.write())
         links = root.xpath("//nav[@class='letters']/a")
         assert [link.text for link in links] == letters

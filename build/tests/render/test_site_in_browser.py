@@ -195,7 +195,7 @@ def test_the_keyboard_reads_where_numbers_come_from(open_evidence: Callable[...,
         page.keyboard.press("Tab")
     assert read_focus() == "80"
     assert "vendor: from the vendor's data sheet" in tip.inner_text()
-    assert "example.org/a100: vendor, dated 2026-11-20" in tip.inner_text()
+    assert "example.org/a100: vendor, 2026-11-20" in tip.inner_text()
     assert "Enter" in tip.inner_text()
     described = page.evaluate("document.activeElement.getAttribute('aria-describedby')")
     assert described == tip.get_attribute("id")

@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 from bindery.check.inspect import inspect_book
-from bindery.render.appendix import (
-    TITLE,
-    WEB_TITLE,
-    append_appendix,
-    find_appendix,
-)
+from bindery.render.appendix import append_appendix, find_appendix
 from bindery.web.answers import Answer
 from bindery.web.memory import format_memory
 from evidence_book import EPOCH, FILES
@@ -64,14 +59,13 @@ TITLES = {
     "here": None,
 }
 SECTION = (
-    "This book links to 7 web addresses. 6 of them were checked on 2026-11-19 (1) and "
-    "2026-11-20 (5): 2 answered, 1 has moved, 1 is gone, 1 refused automated requests, "
-    "1 did not answer. "
+    "Web links in this book: 7. Checked on 2026-11-19 (1), 2026-11-20 (5): 6 (2 answered, "
+    "1 moved, 1 gone, 1 refused automated requests, 1 did not answer). "
     "Gone: "
     f"https://gamma.net/gone: answers 404, checked on 2026-11-20; archived copy: {ARCHIVED}. "
-    "In Start: Walls; Network. "
+    "In: Start: Walls; Network. "
     "Closed to programs; a browser may still open them: "
-    "https://delta.net/w?a=1&b=2: answers 403: a *wall*, checked on 2026-11-20. In Start: Walls."
+    "https://delta.net/w?a=1&b=2: answers 403: a *wall*, checked on 2026-11-20. In: Start: Walls."
 )
 
 
@@ -114,7 +108,7 @@ def test_links_say_when_they_answered(
     pages = [(site / f"{n}.html").read_text("utf-8") for n in ("a", "b", "links-to-the-web/index")]
     with zipfile.ZipFile(root / "dist" / "book.epub") as archive:
         files = [archive.read(f"EPUB/text/ch00{n}.xhtml").decode() for n in (1, 2, 3)]
-        assert WEB_TITLE in archive.read("EPUB/nav.xhtml").decode()
+        assert "Links to the web" in archive.read("EPUB/nav.xhtml").decode()
     for *chapters, appendix in (pages, files):
         titles = list_titles(*chapters)
         assert {text: titles[text] for text in TITLES} == TITLES
@@ -132,9 +126,10 @@ def test_links_follow_the_numbers(make_book: BookMaker, run_bindery: Runner) -> 
     inspection = inspect_book(root)
     appendix = find_appendix(append_appendix(inspection))
     assert appendix is not None
-    assert appendix.title == TITLE
-    assert [anchor.title for anchor in appendix.anchors if anchor.level == 2][-1] == WEB_TITLE
-    assert "1 of them was checked on 2026-11-19: 1 answered." in appendix.source
+    assert appendix.title == "Records and sources"
+    titles = [anchor.title for anchor in appendix.anchors if anchor.level == 2]
+    assert titles[-1] == "Links to the web"
+    assert "Checked on 2026-11-19: 1 (1 answered)." in appendix.source
 
 
 def test_a_book_that_asked_nobody_prints_nothing(make_book: BookMaker, run_bindery: Runner) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pikepdf
 import pytest
 from bindery.render.pdf.reading import read_links
-from bindery.render.text.paper import MARGIN
+from bindery.render.text.paper import MARGINS
 from pdf_tags import count_empty_boxes, find_faults, find_strange_fonts, read_tags
 from validators import read_words, run_ace, run_epubcheck
 from whole_sites import make_once, place_book, run_bindery_apart
@@ -78,7 +78,7 @@ def test_the_letters_of_the_pdf_are_ours_and_inside_its_margins(pdf: Path) -> No
     """Fonts that bindery carries, no box in the place of a letter, no word past the margin."""
     assert find_strange_fonts(pdf) == set()
     assert count_empty_boxes(pdf) == 0
-    margin = MARGIN / 25.4 * 72
+    margin = MARGINS[1] / 25.4 * 72
     words = [word for word in read_words(pdf) if word.page > 1]  # the cover is a picture
     assert len(words) > 50_000
     beyond = [w for w in words if w.left < margin - 1.5 or w.right > w.page_width - margin + 1.5]

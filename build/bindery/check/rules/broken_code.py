@@ -50,6 +50,8 @@ def check(scope: Scope) -> Iterator[Finding]:
     for _, fence in scope.iterate_fences():
         if fence.language not in _JUDGED or _SHOWS_OUTPUT.search(fence.info):
             continue
+        if scope.is_generated(fence.opening.path, fence.opening.line):  # a part of a file
+            continue
         fault = find_fault(fence.language, fence.code)
         other = _find_other_language(fence) if fault is not None else ""
         if other:

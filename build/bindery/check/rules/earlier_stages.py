@@ -18,6 +18,7 @@ RULES = (
     Rule("stale-output", Severity.ERROR, "a generated table is not what its view gives"),
     Rule("swallowed-tag", Severity.ERROR, "text is swallowed as an HTML tag"),
     Rule("unclosed-region", Severity.ERROR, "a region has a marker without its partner"),
+    Rule("unknown-excerpt", Severity.ERROR, "an excerpt names a file or lines that are not there"),
     Rule("unknown-record", Severity.ERROR, "a view or chapter names a missing record"),
     Rule("unknown-view", Severity.ERROR, "a chapter quotes a view that does not exist"),
     Rule("unsourced-number", Severity.ERROR, "a number in a generated table has no source"),

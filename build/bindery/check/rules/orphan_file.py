@@ -68,7 +68,8 @@ def _find_targets(scope: Scope) -> tuple[set[str], set[str]]:
     """The files and the folders that links lead to, and what `chapters.yaml` names."""
     config = scope.config
     tools = (tool.path for tool in config.tools)
-    files = {config.cover, config.file, config.baseline, config.link_memory, *tools}
+    files = {config.cover, config.file, config.baseline, config.link_memory, config.interface}
+    files |= {*tools, *config.style.files}
     folders: set[str] = set()
     for _, _, resolution in scope.iterate_links():
         match resolution:

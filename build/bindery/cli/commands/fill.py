@@ -1,4 +1,4 @@
-"""`bindery fill`: what views give, written into the chapters, or compared."""
+"""`bindery fill`: what views and files give, written into the chapters, or compared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fill(
     root: Path,
     only_check: bool,
 ) -> None:
-    """Write the tables, values and plots that views give into the chapters, or compare them."""
+    """Write tables, values, plots and excerpts into the chapters, or compare them."""
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
 
@@ -39,7 +39,7 @@ def fill(
     regions = [region for entry in entries for region in entry.regions]
     counts = [
         count_noun(sum(region.kind == kind for region in regions), kind)
-        for kind in ("table", "plot", "output")
+        for kind in ("table", "plot", "output", "excerpt")
         if kind == "table" or any(region.kind == kind for region in regions)
     ]
     if values := sum(len(entry.values) for entry in entries):
@@ -81,5 +81,6 @@ def _fill_book(inspection: Inspection) -> bool:
 
 _EVIDENCE_RULES = frozenset(
     """bad-data bad-record edited-record bad-view unclosed-region unknown-view unknown-record
-    edited-output stale-output old-method old-record unsourced-number unused-record""".split()
+    unknown-excerpt edited-output stale-output old-method old-record unsourced-number
+    unused-record""".split()
 )

@@ -42,8 +42,9 @@ from bindery.core.model import (
 )
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
 from bindery.core.whole_files import make_work_folder, write_whole
+from bindery.core.wording import Wording
 from bindery.render.addresses import make_prefixes, quote_fragment
-from bindery.render.author_style import read_author_style
+from bindery.render.author_style import read_author_style, write_data
 from bindery.render.completeness import (
     Contents,
     Lack,
@@ -128,7 +129,8 @@ def build_epub(
             is_narrow=True,
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
-        texts = dialect.render_chapters(inspection, progress, write_titles(inspection), cache)
+        titles = write_titles(inspection)
+        texts = dialect.render_chapters(inspection, progress, titles, cache=cache)
         bodies = []
         for chapter in chapters:
             wanted = expect_contents(chapter, resolved, dialect)
@@ -136,8 +138,9 @@ def build_epub(
             bodies.append(tidy_markup(texts[chapter.path], ids))
         progress("package")
         cover = images.get(config.cover)
+        logo = write_data(inspection.tree, config.style.logo) if config.style.logo else ""
         style = read_author_style(config, inspection.tree, "epub")
-        packed, findings = _run_pandoc(config, edition, bodies, cover, work, style)
+        packed, findings = _run_pandoc(config, edition, bodies, cover, work, style, logo)
     progress("contents")
     data = _finish(packed, inspection, edition, dialect)
     progress("proof")
@@ -158,6 +161,7 @@ def _run_pandoc(
     cover: Prepared | None,
     work: Path,
     style: str = "",
+    logo: str = "",
 ) -> tuple[bytes, list[Finding]]:
     """The package as pandoc makes it, and a finding for each line that it said."""
     blocks: list[dict[str, object]] = []
@@ -168,7 +172,9 @@ def _run_pandoc(
         blocks += ({"t": "Header", "c": heading}, {"t": "RawBlock", "c": ["html5", text]})
     document = {
         "pandoc-api-version": [1, 23],
-        "meta": {key: _write_meta(value) for key, value in _describe(config, edition).items()},
+        "meta": {
+            key: _write_meta(value) for key, value in _describe(config, edition, logo).items()
+        },
         "blocks": blocks,
     }
     (work / "book.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
@@ -214,8 +220,9 @@ def _write_mark(number: int) -> str:
     return f"bindery.chapter.{number}"
 
 
-def _describe(config: Config, edition: Edition) -> dict[str, object]:
+def _describe(config: Config, edition: Edition, logo: str) -> dict[str, object]:
     """The metadata of the package, and what the title page says."""
+    words = config.wording
     title: list[object] = [{"type": "main", "text": config.title}]
     if config.subtitle:
         title.append({"type": "subtitle", "text": config.subtitle})
@@ -228,13 +235,17 @@ def _describe(config: Config, edition: Edition) -> dict[str, object]:
         "description": config.description,
         "rights": config.licence,
         "pagetitle": config.title,
-        "toc-title": "Contents",
+        "toc-title": words("Contents"),
         "book-title": config.title,
+        "logo": logo,
         "book-subtitle": config.subtitle,
         "book-author": list(config.authors),
-        "book-licence": config.licence,
-        "cover-text": f"Cover: {', '.join((config.title, *config.authors))}",
-        "edition-version": edition.version,
+        "book-licence": config.licence and words("License: {licence}", licence=config.licence),
+        "cover-text": words("Cover of {title}", title=", ".join((config.title, *config.authors))),
+        "edition-version": edition.version and words("Version {version}", version=edition.version),
+        "commit-word": words("Commit"),
+        "newest-words": words("This copy does not update. The newest edition:"),
+        "changes-words": words("What has changed since this edition"),
         "edition-commit": edition.short_commit,
         "edition-day": edition.day,
         "edition-newest": edition.newest,
@@ -271,7 +282,7 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
             part_title = part.title if position == 0 else ""
             text = members.get(f"{_TEXT}/{file}", b"").decode()
             text = _finish_chapter(text, number, chapter, part_title, dialect)
-            members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits)
+            members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits, config.wording("Notes"))
     for name, template in (("nav.xhtml", "epub_contents.xhtml"), ("toc.ncx", "epub_toc.ncx")):
         contents = fill_frame(
             template,
@@ -286,7 +297,7 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
     members[f"{_ROOT}/content.opf"] = _finish_package(
         members[f"{_ROOT}/content.opf"],
         edition,
-        _list_claims(texts),
+        _list_claims(texts, config.wording),
         {name for name in dialect.files.values() if b"<math" in members[f"{_TEXT}/{name}"]},
     )
     return _pack(members, edition.date)
@@ -316,7 +327,7 @@ def _break_words(cell: re.Match[str]) -> str:
     return re.sub(">[^<]+", lambda text: f">{offer_breaks(unescape(text[0][1:]))}", cell[0])
 
 
-def _list_claims(texts: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+def _list_claims(texts: Iterable[bytes], words: Wording) -> Iterator[tuple[str, str]]:
     """What these files offer to blind readers: name and value of each schema.org property."""
     alts = [
         (image.get("alt") or "").strip()
@@ -324,13 +335,12 @@ def _list_claims(texts: Iterable[bytes]) -> Iterator[tuple[str, str]]:
         for image in etree.fromstring(text).iter("{http://www.w3.org/1999/xhtml}img")
     ]
     images, described = len(alts), len(list(filter(None, alts)))
-    summary = "Text that can be resized, with headings and contents."
-    if not images:
-        summary += " The book shows no images."
-    elif described == images:
-        summary += f" Each of its {images} images has a description."
-    else:
-        summary += f" {described} of its {images} images have a description."
+    summary = words("Text that can be resized, with headings and contents.")
+    if images:
+        said = words(
+            "{described} of {images} images have a description.", described=described, images=images
+        )
+        summary += f" {said}"
     yield "accessMode", "textual"
     if images:
         yield "accessMode", "visual"

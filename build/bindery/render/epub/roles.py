@@ -19,9 +19,9 @@ _TYPE = "{http://www.idpf.org/2007/ops}type"
 _DOCTYPE = "<!DOCTYPE html>"
 
 
-def dress_chapter(text: str, exhibits: Mapping[str, Exhibit]) -> bytes:
+def dress_chapter(text: str, exhibits: Mapping[str, Exhibit], notes: str = "Notes") -> bytes:
     """Dress the XHTML of a chapter. `exhibits` are the numbered tables and figures by their id in
-    the book."""
+    the book, and `notes` is what its footnotes are called."""
     root = etree.fromstring(text.encode())
     mark_table_notes(root)
     for element in list(root.iter()):
@@ -35,7 +35,7 @@ def dress_chapter(text: str, exhibits: Mapping[str, Exhibit]) -> bytes:
             case "pre":
                 name_language(element)
             case "ol" if element.get("class") == "footnotes":
-                _part_footnotes(element)
+                _part_footnotes(element, notes)
             case "sup" if element.get("class") == "note":
                 for link in element.iter(f"{_XHTML}a"):
                     link.set(_TYPE, "noteref")
@@ -48,13 +48,13 @@ def dress_chapter(text: str, exhibits: Mapping[str, Exhibit]) -> bytes:
 # --- notes ---
 
 
-def _part_footnotes(notes: Any) -> None:
+def _part_footnotes(notes: Any, label: str) -> None:
     """Make each footnote an aside, which readers show where it is called; its number, which the
     list has drawn, is the way back as well."""
     notes.tag = f"{_XHTML}section"
     notes.set(_TYPE, "footnotes")
     notes.set("role", "doc-endnotes")
-    notes.set("aria-label", "Notes")
+    notes.set("aria-label", label)
     rule = notes.getprevious()
     if rule is not None and rule.tag == f"{_XHTML}hr" and rule.get("class") == "footnotes":
         notes.getparent().remove(rule)

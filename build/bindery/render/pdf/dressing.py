@@ -13,6 +13,7 @@ from typing import Any
 
 from lxml import etree
 
+from bindery.core.wording import Wording
 from bindery.render.numbering import Exhibit
 from bindery.render.text.captions import caption_exhibit, mark_table_notes, name_language
 
@@ -28,7 +29,7 @@ _WHOLE = 3
 _SHARE = re.compile(r"width: ([\d.]+)%")
 
 
-def dress(root: Any, exhibits: Mapping[str, Exhibit]) -> None:
+def dress(root: Any, exhibits: Mapping[str, Exhibit], words: Wording) -> None:
     """Dress a joined book for paper. `exhibits` are the numbered tables and figures by their id
     in the book."""
     mark_table_notes(root)
@@ -41,7 +42,7 @@ def dress(root: Any, exhibits: Mapping[str, Exhibit]) -> None:
             case "table" | "img":
                 exhibit = exhibits.get(element.get("id", ""))
                 if exhibit is not None:
-                    _caption(element, exhibit)
+                    _caption(element, exhibit, words)
             case "pre":
                 name_language(element)
             case "span" if element.get("aria-hidden") == "true":
@@ -132,7 +133,7 @@ def _name_part(section: Any) -> None:
         title.set("data-part", part)
 
 
-def _caption(element: Any, exhibit: Exhibit) -> None:
+def _caption(element: Any, exhibit: Exhibit, words: Wording) -> None:
     if element.tag == "img" and not element.get("alt"):
         element.set("alt", exhibit.title or exhibit.label)
     caption = caption_exhibit(element, exhibit)
@@ -141,7 +142,7 @@ def _caption(element: Any, exhibit: Exhibit) -> None:
     caption.set("class", " ".join((*caption.get("class", "").split(), "caption")))
     rows = element.findall("tbody/tr")
     if len(rows) > _WHOLE:
-        rows[1].set("data-continued", f"{exhibit.label}, continued")
+        rows[1].set("data-continued", words("{label}, continued", label=exhibit.label))
         rows[-1].set("data-continued", "")
     share = _SHARE.fullmatch(element.get("style", ""))
     if element.tag == "table" and share:  # the words above a narrow table may be wider than it is

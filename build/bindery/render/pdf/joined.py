@@ -11,6 +11,7 @@ from bindery.check.inspect import Inspection
 from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.model import Chapter, Part, Target, ToChapter, ToFile, ToWeb
+from bindery.core.wording import Wording
 from bindery.render.addresses import find_file_url, join_id, quote_fragment
 from bindery.render.images import Prepared
 from bindery.render.kept_texts import list_parts
@@ -72,6 +73,10 @@ class JoinedDialect:
     offers_sources: bool = False
     marks_lines: bool = False
 
+    @property
+    def words(self) -> Wording:
+        return self.config.wording
+
     def write_id(self, chapter: Chapter, slug: str) -> str:
         return join_id(self.prefixes[chapter.path], slug)
 
@@ -99,8 +104,9 @@ class JoinedDialect:
             for anchor in chapter.anchors
             if anchor.title and anchor.level in (1, 2) and anchor.slug != title
         )
-        kind = "Chapter" if number.isdigit() else part.title
-        label = f"{kind} {number}" if number else ""
+        words = self.config.wording
+        numbered = words("Chapter {number}", number=number)
+        label = numbered if number.isdigit() else f"{part.title} {number}" if number else ""
         return JoinedChapter(
             chapter.path, self.find_chapter_id(chapter), chapter.title, number, label, sections
         )

@@ -35,9 +35,10 @@ from bindery.core.model import (
     Severity,
     Span,
 )
+from bindery.core.report import count_more
 from bindery.core.whole_files import name_target, write_whole
 from bindery.render.addresses import make_prefixes
-from bindery.render.author_style import read_author_style
+from bindery.render.author_style import read_author_style, write_data
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
@@ -56,7 +57,7 @@ from bindery.render.pdf.typesetting import (
     write_file,
 )
 from bindery.render.text.markup import escape_attribute
-from bindery.render.text.paper import PAPERS
+from bindery.render.text.paper import find_paper
 
 STEPS = 4
 """Steps of a build beyond one for each chapter."""
@@ -142,7 +143,7 @@ def _make_dialect(
         make_prefixes(chapters, config.folder),
         images,
         lambda image: f"image:{image.name}",
-        paper=PAPERS[config.paper],
+        paper=find_paper(config.paper, config.style.margins),
         draws_maths=True,
     )
 
@@ -160,8 +161,10 @@ def _open_engine(config: Config) -> Iterator[list[logging.LogRecord]]:
 
 
 def _make_typesetter(inspection: Inspection, fetcher: ClosedFetcher) -> Typesetter:
-    style = read_author_style(inspection.config, inspection.tree, "pdf")
-    return Typesetter(PAPERS[inspection.config.paper], fetcher, style)
+    config = inspection.config
+    css, mark = read_author_style(config, inspection.tree, "pdf"), config.wording("(p. {page})")
+    paper = find_paper(config.paper, config.style.margins)
+    return Typesetter(paper, fetcher, mark, css, config.style)
 
 
 def _lay_out(
@@ -212,10 +215,11 @@ def _join_book(
         parts=dialect.list_parts(inspection),
         bodies={path: Markup(body) for path, body in bodies.items()},
         cover=f"image:{cover.name}" if cover else "",
+        logo=write_data(inspection.tree, config.style.logo) if config.style.logo else "",
         cover_colour=_find_corner_colour(cover) if cover else "",
     )
     tree = etree.fromstring(text, etree.XMLParser(huge_tree=True))
-    dress(tree, _find_exhibits(inspection, dialect, bodies))
+    dress(tree, _find_exhibits(inspection, dialect, bodies), config.wording)
     if only:
         body = next(tree.iter("body"))
         for section in list(body):
@@ -226,7 +230,7 @@ def _join_book(
     tools = [tool.name for tool in config.tools]
     subjects = collect_index(tree, tools, find_glossary(inspection.book))
     if subjects:
-        _announce_index(tree)
+        _announce_index(tree, config.wording("Index"))
     for contents in tree.iter("toc"):
         name_next(contents)
     return ElementTree.fromstring(etree.tostring(tree)), subjects
@@ -253,11 +257,11 @@ def _find_exhibits(
     }
 
 
-def _announce_index(tree: Any) -> None:
+def _announce_index(tree: Any, title: str) -> None:
     """Add the index to the contents."""
     entry = etree.SubElement(next(tree.iter("toc")), "toci", {"class": "part"})
     link = etree.SubElement(etree.SubElement(entry, "p"), "a", {"href": "#index."})
-    link.text = "Index"
+    link.text = title
 
 
 # --- what the engine said ---
@@ -283,6 +287,7 @@ def _report_lost_images(
 
 # The rule missing-alt says the first at its place; a line feed has no glyph and needs none.
 _SAID_ELSEWHERE = re.compile(r"has no required alt description|\(U\+000[9AD]\)")
+_MISSING_GLYPH = re.compile(r'unsupported by fonts: "(.+)" \(U\+')
 _ID_IN_MESSAGE = re.compile(r"#([^\s']+)")
 
 
@@ -291,9 +296,13 @@ def _read_log(
 ) -> list[Finding]:
     """Each message once, as a finding; at its chapter where the message names an id of it."""
     findings: dict[str, Finding] = {}
+    missing: dict[str, None] = {}
     for record in records:
         message = record.getMessage()
         if _SAID_ELSEWHERE.search(message):
+            continue
+        if glyph := _MISSING_GLYPH.search(message):
+            missing[glyph[1]] = None
             continue
         path = dialect.config.file
         match = _ID_IN_MESSAGE.search(message)
@@ -308,4 +317,10 @@ def _read_log(
             "",
             Severity.WARNING,
         )
+    if missing:
+        message = f"no font has {''.join(list(missing)[:20])}{count_more(list(missing)[19:])}"
+        hint = "install fonts of this script, such as the package fonts-noto-cjk of Debian"
+        place = Span.whole(dialect.config.file)
+        found = Finding(place, "engine-message", message, hint, Severity.WARNING)
+        findings[message] = found
     return list(findings.values())

@@ -28,6 +28,8 @@ from weasyprint.html import UA
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
+from bindery.core.config import Style
+from bindery.render.author_style import find_accents, name_family
 from bindery.render.images import Prepared
 from bindery.render.pdf.engine_patches import patched_engine
 from bindery.render.pdf.tags import fix_structure
@@ -139,21 +141,30 @@ def write_file(document: Any) -> bytes:
 class Typesetter:
     """Lays out trees of elements on one kind of paper, with the same fonts."""
 
-    def __init__(self, paper: Paper, fetcher: ClosedFetcher, style: str = "") -> None:
-        """`style` comes after the style sheet of bindery."""
+    def __init__(
+        self,
+        paper: Paper,
+        fetcher: ClosedFetcher,
+        page_mark: str = "(p. {page})",
+        css: str = "",
+        look: Style | None = None,
+    ) -> None:
+        """`page_mark` is behind a link to a page, and `css` comes after our style sheet."""
+        self._page_mark = page_mark
         self._paper = paper
-        self._style = style
+        self._css = css
+        self._look = look or Style()
         self._fetcher = fetcher
         self._fonts = FontConfiguration()
         self._base = f"{find_package_folder().as_uri()}/"
         self._faces = self._read_sheet(_write_font_faces())
-        self._defaults = self._read_sheet(_read_defaults(style))
+        self._defaults = self._read_sheet(_read_defaults(css))
         self._styles: dict[int, Any] = {}
 
     def lay_out(self, root: ElementTree.Element, *, first_page: int = 1, digits: int = 1) -> Any:
         """The pages of a tree. Numbers of pages beside links are zeros, as many as `digits`."""
         if digits not in self._styles:
-            style = _read_style(self._paper, digits) + self._style
+            style = _read_style(self._paper, digits, self._page_mark, self._look) + self._css
             self._styles[digits] = self._read_sheet(style)
         styles = [self._faces, self._styles[digits]]
         if first_page > 1:
@@ -219,6 +230,9 @@ _STACKS = {
 """For each stack of fonts the family of its letters, its own symbols, and what a machine may have
 for scripts that are not here."""
 
+_OWN = {"serif-stack": "text", "sans": "headings", "caps": "headings", "mono": "code"}
+"""The kind of font of the author that each stack begins with."""
+
 _GENERIC = {
     "source-serif-4": "serif",
     "source-sans-3": "sans-serif",
@@ -271,16 +285,26 @@ def _read_defaults(style: str) -> str:
     return sheet if "note" in style else re.sub(r"(?m)^::(foot)?note-.*$", "", sheet)
 
 
-def _read_style(paper: Paper, digits: int) -> str:
+def _read_style(paper: Paper, digits: int, page_mark: str, look: Style) -> str:
     """The style sheet, with stacks of fonts, the paper and room for page numbers instead of
     their names."""
     style = (find_package_folder() / "styles" / "pdf.css").read_text(encoding="utf-8")
+    before, after = page_mark.replace(" ", "\N{NO-BREAK SPACE}").split("{page}")
+    style = style.replace("PAGE-MARK", f'"\N{NO-BREAK SPACE}{before}" PAGE "{after}"')
     style = re.sub(r"\bPAGE\b(?=[^{}]*;)", f'"{"0" * digits}"', style)
     style = style.replace("PAPER-WIDTH", f"{paper.width:g}mm")
-    style = style.replace("PAPER-HEIGHT", f"{paper.height:g}mm").replace("PAPER", paper.size)
+    style = style.replace("PAPER-HEIGHT", f"{paper.height:g}mm")
+    margins = " ".join(f"{side:g}mm" for side in paper.margins)
+    style = style.replace("PAPER-MARGINS", margins)
+    style = style.replace("PAPER-SIDES", f"{paper.margins[1]:g}mm")
+    style = style.replace("EDITION-TOP", f"{min(118.0, max(paper.height - 179, 10)):g}mm")
+    accent = find_accents(look.accent)[0] if look.accent else ""
+    style = style.replace("ACCENT", accent or "#1c5d8c").replace("LINK", accent or "#0a4f96")
     for name, (family, symbols, others) in _STACKS.items():
         letters = ", ".join(f"'{family} {letters}'" for letters in _LETTERS)
         first = "'bindery-sans caps', " if name == "caps" else ""
+        if look.fonts.get(_OWN[name]):
+            first = f"'{name_family(_OWN[name])}', "
         stack = rf"\1{first}{letters}, {symbols}, {_SYMBOLS}, {others};"
         style = re.sub(rf"(font(?:-family)?:[^;{{}}]*?)\b{name};", stack, style)
     return style

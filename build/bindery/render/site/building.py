@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
@@ -109,6 +110,7 @@ def list_files(site: Site) -> dict[str, bytes | Path]:
         asset.name: asset.read_bytes()
         for asset in (resources.files("bindery.render.site") / "static").iterdir()
     }
+    assets["site.js"] = _write_words(site.config, assets.values()) + assets["site.js"]
     assets["site.css"] += read_author_style(site.config, site.inspection.tree, "html").encode()
     files: dict[str, bytes | Path] = {**assets}
     files |= {f"{DOWNLOADS}/{one.path.name}": one.path for one in site.downloads}
@@ -120,6 +122,18 @@ def list_files(site: Site) -> dict[str, bytes | Path]:
             place = f"{tool.folder}/records/{run.file}.json"
             files[place] = root / RECORDS_FOLDER / f"{run.name}.json"
     return files
+
+
+def _write_words(config: Config, scripts: Collection[bytes]) -> bytes:
+    """The words of the scripts in the language of the book; nothing for English."""
+    words = config.wording.texts
+    used = {english: text for english, text in words.items() if _is_said(english, scripts)}
+    return f"window.bookWords = {json.dumps(used, ensure_ascii=False)};\n".encode() if used else b""
+
+
+def _is_said(english: str, scripts: Iterable[bytes]) -> bool:
+    quoted = f'"{english}"'.encode()
+    return any(quoted in script for script in scripts)
 
 
 def gather_site(
@@ -162,7 +176,7 @@ def gather_site(
 def write_text(site: Site, place: str) -> str | None:
     """One text of a site, as it is in the whole one; None where there is no such text. The text of
     a chapter needs none of the others."""
-    environment = open_frames()
+    environment = open_frames(site.config.wording)
     for page in chapters.make_pages(site, only=place):
         return _frame_page(site, page, environment)
     return _write_texts(site).get(place)
@@ -175,7 +189,7 @@ def _frame_page(site: Site, page: Page, environment: Environment) -> str:
 
 def _write_texts(site: Site) -> dict[str, str]:
     """Every text of the site by its place: pages, scripts, what it holds for programs."""
-    environment = open_frames()
+    environment = open_frames(site.config.wording)
     pages = [*chapters.make_pages(site), *shelf.make_pages(site, environment)]
     if all(page.place != FRONT for page in pages):
         pages.append(front.make_contents(site))

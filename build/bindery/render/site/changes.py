@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -13,8 +14,8 @@ from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
 from bindery.core.model import ToFile
-from bindery.core.report import count_noun
 from bindery.core.repository import Tree
+from bindery.core.wording import Wording
 from bindery.render.addresses import find_file_url, quote_path, relate
 from bindery.render.frames import fill_frame
 from bindery.render.site.llms_and_sitemap import find_address
@@ -23,7 +24,6 @@ from bindery.render.site.reading import Section
 
 PAGE, FEED = "changes/index.html", "feed.xml"
 CHANGE_LOG = "CHANGELOG.md"
-TITLE, SHORT_TITLE = "What changed since your edition", "What changed"
 _MOST_ENTRIES = 40
 """Entries of the feed: some months of a book in progress."""
 
@@ -67,27 +67,28 @@ def _fix_link(token: Token, config: Config, edition: Edition) -> None:
             del token.attrs["href"]
 
 
-def describe_size(subject: Subject | Change) -> str:
+def describe_size(subject: Subject | Change, wording: Wording) -> str:
     """How much changed, in a few words."""
     counts = (("+", subject.added), ("\N{MINUS SIGN}", subject.removed))
-    words = " ".join(f"{sign}{count:,}" for sign, count in counts if count)
-    noun = "word" if subject.added + subject.removed == 1 else "words"
-    shown = [f"{words} {noun}"] if words else []
+    n = " ".join(f"{sign}{wording.number(f'{count:,}')}" for sign, count in counts if count)
+    is_one = subject.added + subject.removed == 1
+    shown = [wording("{n} word" if is_one else "{n} words", n=n)] if n else []
     if subject.rows:
-        shown.append(count_noun(subject.rows, "row") + " of tables")
+        shown.append(wording.count(subject.rows, "table row"))
     files = subject.files if isinstance(subject.files, int) else len(subject.files)
     if files:
-        shown.append(count_noun(files, "file"))
+        shown.append(wording.count(files, "file"))
     return ", ".join(shown)
 
 
 def write_feed(editions: Editions, config: Config) -> str:
     """The changes of chapters and of numbers as an Atom feed (RFC 4287), newest first."""
+    words = config.wording
     told: dict[int, list[str]] = {}
     for edition in editions.editions:
         for subject in edition.subjects:
             for change in subject.changes:
-                size = describe_size(change) or "changed"
+                size = describe_size(change, words) or words("updated")
                 told.setdefault(change.place, []).append(f"{subject.title}: {size}")
     entries = [
         {
@@ -100,7 +101,7 @@ def write_feed(editions: Editions, config: Config) -> str:
     page = find_address(PAGE, config.site)
     updated = _write_time(editions.commits[min(told, default=0)].time)
     return fill_frame(
-        "site/feed.xml", book=config, entries=entries, page=page, feed=FEED, updated=updated
+        "site/feed.xml", config, entries=entries, page=page, feed=FEED, updated=updated
     )
 
 
@@ -113,19 +114,20 @@ def make_page(site: Site) -> Iterator[Page]:
     editions, config = site.editions, site.config
     if editions is None:
         return
-    repository = config.repository
+    repository, words = config.repository, config.wording
     notes = {e.tag: render_notes(e.notes, config, site.edition) for e in editions.editions}
     values = {
         "editions": editions.editions,
         "tags": editions.tags,
         "is_whole": editions.is_whole,
-        "describe_size": describe_size,
+        "describe_size": partial(describe_size, wording=words),
         "links": {path: quote_path(relate(page, PAGE)) for path, page in site.places.items()},
         "notes": notes,
         "commit_url": f"{repository.url}/commit/" if repository else "",
         "feed_href": quote_path(relate(FEED, PAGE)) if config.site else "",
     }
     newest = editions.commits[0].day
-    told = "Changes, corrections (errata) and the change log of each edition, newest first."
+    told = words("Changes, corrections (errata) and the change log of each edition, newest first.")
     sections = [Section("", "", told, "", "")]
-    yield Page(PAGE, TITLE, "site/changes.html", values, ("changes.js",), sections, changed=newest)
+    title = words("What changed since your edition")
+    yield Page(PAGE, title, "site/changes.html", values, ("changes.js",), sections, changed=newest)

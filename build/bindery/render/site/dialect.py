@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bindery.book.this_edition import Edition
 from bindery.core.config import Config
 from bindery.core.model import Chapter, Target, ToChapter, ToFile, ToWeb
+from bindery.core.wording import Wording
 from bindery.render.addresses import find_file_url, quote_fragment, quote_path, relate
 from bindery.render.text.content import ImageSource, find_title_slug
 
@@ -30,6 +31,10 @@ class SiteDialect:
     scrolls = True
     offers_sources = True
     draws_maths = False
+
+    @property
+    def words(self) -> Wording:
+        return self.config.wording
 
     def write_id(self, chapter: Chapter, slug: str) -> str:
         return slug

@@ -69,18 +69,18 @@ class DressedText:
                     cell.set("class", f"{cell.get('class', '')} prose".strip())
         mark_table_notes(self._root)
 
-    def mark_terms(self, terms: Mapping[str, Sequence[Term]]) -> bool:
+    def mark_terms(self, terms: Mapping[str, Sequence[Term]], letters: str) -> bool:
         """Mark the terms of the glossaries; returns whether there are any. The glossary itself gets
-        a line of letters, each a link to its first term."""
+        a line of letters, each a link to its first term, which is called `letters`."""
         if self._is_glossary and len(self.terms) > _LONG_GLOSSARY:
-            self._add_letters()
+            self._add_letters(letters)
         return mark_terms(self._root, terms, is_glossary=self._is_glossary)
 
-    def _add_letters(self) -> None:
+    def _add_letters(self, label: str) -> None:
         first: dict[str, str] = {}
         for term in self.terms:
             first.setdefault(term.name[0].upper(), term.anchor)
-        nav = etree.Element(f"{_XHTML}nav", {"class": "letters", "aria-label": "Terms by letter"})
+        nav = etree.Element(f"{_XHTML}nav", {"class": "letters", "aria-label": label})
         for letter, anchor in sorted(first.items()):
             link = etree.SubElement(nav, f"{_XHTML}a", {"href": f"#{anchor}"})
             link.text, link.tail = letter, " "

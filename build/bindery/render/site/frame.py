@@ -36,6 +36,8 @@ def describe_frame(site: Site, page: Page) -> dict[str, object]:
         "menu": _list_menu(site, here),
         "home": quote_path(f"{up}{FRONT}"),
         "root": quote_path(up),
+        "logo": _link_picture(site, config.style.logo, here),
+        "icon": _link_picture(site, config.style.favicon, here),
         "address": find_address(here, config.site) if config.site else "",
         "card": card if config.site and has_cover(site) else "",
         "feed": relate(changes.FEED, here) if site.editions and config.site else "",
@@ -65,11 +67,15 @@ def has_cover(site: Site) -> bool:
 
 def link_cover(site: Site, here: str) -> str:
     """The address of the cover, which is copied beside the pages; empty without one."""
-    if not has_cover(site):
+    return _link_picture(site, site.config.cover, here) if has_cover(site) else ""
+
+
+def _link_picture(site: Site, path: str, here: str) -> str:
+    """The address of a picture, which is copied beside the pages; empty without one."""
+    if not path:
         return ""
-    cover = site.config.cover
-    site.dialect.write_image(ToFile(cover), site.book.chapters[0])
-    return quote_path(relate(place_file(cover, site.config.folder), here))
+    site.dialect.write_image(ToFile(path), site.book.chapters[0])
+    return quote_path(relate(place_file(path, site.config.folder), here))
 
 
 def _list_menu(site: Site, here: str) -> list[MenuPart]:
@@ -85,7 +91,11 @@ def _list_menu(site: Site, here: str) -> list[MenuPart]:
         menu.append(MenuPart(part.title, links, is_open, len(part.chapters)))
     if site.tools:
         links = list(_list_tools(site, here))
-        menu.append(MenuPart("Tools", links, is_open=any(link.is_here for link in links)))
+        menu.append(
+            MenuPart(
+                site.config.wording("Tools"), links, is_open=any(link.is_here for link in links)
+            )
+        )
     return menu
 
 
@@ -101,12 +111,14 @@ def write_menu(site: Site) -> str:
 def _list_tools(site: Site, here: str) -> list[PageLink]:
     """What the menu has of the tools: their catalogue, and the page itself where it is one of
     them. All of them would be longer than the chapters."""
-    catalogue = site.catalogue
-    links = [PageLink(quote_path(relate(catalogue, here)), "Tools by question", catalogue == here)]
+    catalogue, words = site.catalogue, site.config.wording
+    links = [
+        PageLink(quote_path(relate(catalogue, here)), words("Tools by question"), catalogue == here)
+    ]
     for page in site.tools:
         if page.calculators:
             href = f"{quote_path(relate(page.place, here))}#calculators"
-            links.append(PageLink(href, "Calculators", is_here=here == page.place))
+            links.append(PageLink(href, words("Calculators"), is_here=here == page.place))
     for page in site.tools:
         titles = {find_calculator(page, one): one.title for one in page.calculators}
         if not page.calculators:
@@ -120,7 +132,8 @@ def _list_tools(site: Site, here: str) -> list[PageLink]:
 def _link_changes(site: Site, here: str) -> PageLink | None:
     if site.editions is None:
         return None
-    return PageLink(relate(changes.PAGE, here), changes.SHORT_TITLE, here == changes.PAGE)
+    title = site.config.wording("What changed")
+    return PageLink(relate(changes.PAGE, here), title, here == changes.PAGE)
 
 
 def find_edit_url(config: Config, path: str) -> str:

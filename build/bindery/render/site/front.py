@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bindery.book.this_edition import Edition
 from bindery.core.config import Config
-from bindery.core.report import count_noun
+from bindery.core.wording import Wording
 from bindery.render.addresses import quote_path, relate
 from bindery.render.completeness import is_of_edition
 from bindery.render.site.frame import link_cover
@@ -56,23 +56,26 @@ def find_downloads(folder: Path, config: Config, edition: Edition) -> list[Downl
     """The ebooks of this very edition in a folder of outputs."""
     paths = (folder / f"{config.name}.{kind}" for kind in ("pdf", "epub"))
     return [
-        Download(path, path.suffix[1:].upper(), _format_size(path.stat().st_size))
+        Download(path, path.suffix[1:].upper(), _format_size(path.stat().st_size, config.wording))
         for path in paths
         if is_of_edition(path, edition)
     ]
 
 
-def _format_size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1000))} kB"
+def _format_size(size: int, words: Wording) -> str:
+    return words.number(
+        f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1000))} kB"
+    )
 
 
 def _count_book(site: Site) -> str:
     """The size of a book in a line: its chapters as they are numbered, the appendix left out."""
     chapters = sum(map(str.isdigit, site.numbers.values()))
     tables = sum(len(chapter.inventory.tables) for chapter in site.book.chapters)
+    count = site.config.wording.count
     records, tools = len(site.inspection.evidence.records), site.config.tools
-    counts = [count_noun(chapters, "chapter")]
-    counts += [count_noun(tables, "table")] if tables else []
-    counts += [count_noun(len(tools), "tool")] if tools else []
-    counts += [f"{count_noun(records, 'recorded run')}"] if records else []
+    counts = [count(chapters, "chapter")]
+    counts += [count(tables, "table")] if tables else []
+    counts += [count(len(tools), "tool")] if tools else []
+    counts += [count(records, "recorded run")] if records else []
     return ", ".join(counts)

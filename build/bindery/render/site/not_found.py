@@ -12,14 +12,15 @@ from bindery.render.site.llms_and_sitemap import find_address
 from bindery.render.site.model import Page, Site
 
 MISSING = "404.html"
-_TITLE = "Page not found"
 
 
 def make_page(site: Site) -> Page:
     """The page for addresses that are wrong. A server shows it at any of them, so that its links
     count from the root of the site."""
     values = {"address": "", "summary": "", "base": f"{urlsplit(site.config.site).path}/"}
-    return Page(MISSING, _TITLE, "site/missing.html", values, is_listed=False)
+    return Page(
+        MISSING, site.config.wording("Page not found"), "site/missing.html", values, is_listed=False
+    )
 
 
 def write_moved(site: Site, environment: Environment) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,8 @@ _BLOCKS = _HEADINGS | frozenset(
 _SKIPPED = frozenset(("nav", "script", "style", "template"))
 UNSAID = ADDED | {"note"}
 """Classes of what is not read aloud."""
+_CHARACTER = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+"""Of Chinese and Japanese, which have no blanks between words; about two are read like a word."""
 _SPACE = re.compile(r"\s+")
 _LONGEST_SUMMARY = 160
 """Characters that search engines show."""
@@ -69,7 +71,8 @@ def read_sections(body: str) -> Sequence[Section]:
 
 def count_minutes(sections: Sequence[Section]) -> int:
     """How long a page takes to read, in minutes; at least one."""
-    words = sum(len(f"{part.prose} {part.rest}".split()) for part in sections)
+    text = " ".join(f"{part.prose} {part.rest}" for part in sections)
+    words = len(text.split()) + len(_CHARACTER.findall(text)) / 2
     return max(1, round(words / WORDS_A_MINUTE))
 
 

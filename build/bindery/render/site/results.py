@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from bindery.core.wording import Wording
 from bindery.evidence.tables import UNKNOWN, Cell, Column, format_cell
 from bindery.render.text.decimals import find_pads
 from bindery.render.text.markup import escape_attribute, escape_text
@@ -31,10 +32,10 @@ _SCALED = frozenset(("s", "B", "B/s", "FLOP", "FLOP/s", "Hz", "W", "J"))
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-def write_example(record: Record) -> Markup:
+def write_example(record: Record, words: Wording) -> Markup:
     """The results of a record as a table."""
     if not record.results:
-        return Markup("<p>This run produced no table.</p>")
+        return Markup(f"<p>{words('This run produced no table.')}</p>")
     keys = list(dict.fromkeys(key for row in record.results for key in row))
     rows = record.results[:_MOST_ROWS]
     same = {
@@ -55,13 +56,15 @@ def write_example(record: Record) -> Markup:
             (cell,), column = _scale_column(key, [value], record.units.get(key, ""))
             unit = f" {column.unit}" if column.unit else ""
             shown.append(f"{_name_column(key)} {_show_cell(cell, column)}{unit}")
-        out.append(f"<p>Same in all rows: {escape_text('; '.join(shown))}.</p>")
+        told = words("Same in all rows: {values}.", values=escape_text("; ".join(shown)))
+        out.append(f"<p>{told}</p>")
     if columns:
         heads = [column for _, _, column in columns]
         body = list(zip(*(cells for _, cells, _ in columns), strict=True))
-        out.append(write_table(heads, body, f"Results of a run of {record.tool}"))
+        out.append(write_table(heads, body, words("Results of a run of {tool}", tool=record.tool)))
     if len(record.results) > len(rows):
-        out.append(f"<p>The first {len(rows)} of {len(record.results)} rows.</p>")
+        told = words("The first {n} of {all} rows.", n=len(rows), all=len(record.results))
+        out.append(f"<p>{told}</p>")
     return Markup("\n".join(out))
 
 
@@ -136,7 +139,9 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], label
     return "".join(out)
 
 
-def write_values(references: Sequence[Reference], terms: Terms, units: Mapping[str, str]) -> Markup:
+def write_values(
+    references: Sequence[Reference], terms: Terms, units: Mapping[str, str], words: Wording
+) -> Markup:
     """The values of the newest records, a column for each, a row for each key."""
     from bindery.evidence.compare.judge import show_scalar
 
@@ -163,10 +168,12 @@ def write_values(references: Sequence[Reference], terms: Terms, units: Mapping[s
         day, name = reference.started[:10], posixpath.basename(reference.name)
         columns.append(Column(name, f"{day} {name}", column.unit, column.digits))
         cells.append(scaled[number * len(keys) : (number + 1) * len(keys)])
-    better = "higher" if terms.higher_is_better else "lower"
-    said = f"<p><code>{escape_text(terms.value)}</code>; {better} is better."
+    better = words("higher is better") if terms.higher_is_better else words("lower is better")
+    said = f"<p><code>{escape_text(terms.value)}</code>; {better}."
     if fixed:
         same = ", ".join(f"{terms.keys[i]} {show_scalar(keys[0][i][1])}" for i in fixed)
-        said += f" In all rows: {escape_text(same)}."
+        said += " " + words("Same in all rows: {values}.", values=escape_text(same))
     rows = list(zip(*cells, strict=True))
-    return Markup(f"{said}</p>\n" + write_table(columns, rows, f"{terms.value} by record"))
+    return Markup(
+        f"{said}</p>\n" + write_table(columns, rows, words("{value} by record", value=terms.value))
+    )

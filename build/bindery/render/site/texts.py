@@ -144,7 +144,8 @@ class Texts:
         own = tuple(text.terms)
         if is_glossary:
             terms = dict.fromkeys(terms, own)
-        has_terms = text.mark_terms({**terms, "": own})
+        letters = self._inspection.config.wording("Terms by letter")
+        has_terms = text.mark_terms({**terms, "": own}, letters)
         text.delay_images()
         body = text.write()
         sections, summary = tuple(read_sections(body)), summarise_page(body)

@@ -27,11 +27,11 @@ def make_pages(site: Site, environment: Environment) -> Iterator[Page]:
     shelves: dict[str, list[ToolPage]] = {}
     for tool in site.tools:
         shelves.setdefault(tool.shelf, []).append(tool)
-    yield _make_page(environment, site.catalogue, "Tools", "site/tools.html",
-                     {"shelves": sorted(shelves.items())})  # fmt: skip
+    title, shown = site.config.wording("Tools"), {"shelves": sorted(shelves.items())}
+    yield _make_page(site, environment, site.catalogue, title, "site/tools.html", shown)
     for tool in site.tools:
         for one in tool.calculators:
-            yield _make_calculator(environment, tool, one)
+            yield _make_calculator(site, environment, tool, one)
         yield _make_tool(site, environment, tool)
 
 
@@ -66,32 +66,45 @@ def _make_tool(site: Site, environment: Environment, tool: ToolPage) -> Page:
         "calculators": calculators,
         "shared": _embed_json(tool.shared),
     }
-    around = {"sections": tool.list_sections(), "edit": find_edit_url(site.config, tool.path)}
+    around = {
+        "sections": tool.list_sections(site.config.wording),
+        "edit": find_edit_url(site.config, tool.path),
+    }
     scripts = ("tables.js", "yours.js") if tool.shared else ("tables.js",)
     return _make_page(
-        environment, here, tool.name, "site/tool.html", shown, around, scripts=scripts
+        site, environment, here, tool.name, "site/tool.html", shown, around, scripts=scripts
     )
 
 
-def _make_calculator(environment: Environment, tool: ToolPage, one: Calculator) -> Page:
-    here = find_calculator(tool, one)
+def _make_calculator(site: Site, environment: Environment, tool: ToolPage, one: Calculator) -> Page:
+    here, words = find_calculator(tool, one), site.config.wording
     shown = {
         "one": one,
         "tool": tool,
         "back": posixpath.basename(tool.place),
         "shown": {asked.name: show_default(asked) for asked in one.inputs},
-        "bounds": {asked.name: show_bounds(asked) for asked in one.inputs},
+        "bounds": {asked.name: show_bounds(asked, words) for asked in one.inputs},
     }
     scripts = ("python.js", _find_script(here), "calculator.js")
-    title = f"Calculator: {one.title}"  # a reader searches for the "memory calculator"
-    return _make_page(environment, here, title, "site/calculator.html", shown, scripts=scripts,
-                      weight=_WEIGHT_OF_CALCULATOR)  # fmt: skip
+    # A reader searches for the "memory calculator".
+    title = words("Calculator: {title}", title=one.title)
+    return _make_page(
+        site,
+        environment,
+        here,
+        title,
+        "site/calculator.html",
+        shown,
+        scripts=scripts,
+        weight=_WEIGHT_OF_CALCULATOR,
+    )
 
 
 _NOTHING: Mapping[str, object] = {}
 
 
 def _make_page(
+    site: Site,
     environment: Environment,
     here: str,
     title: str,
@@ -104,7 +117,12 @@ def _make_page(
 ) -> Page:
     """A page whose text comes from a template; `around` is what is shown beside it."""
     body = environment.get_template(template).render(**shown)
-    values = {"part": "Tools", "summary": summarise_page(body), "body": Markup(body), **around}
+    values = {
+        "part": site.config.wording("Tools"),
+        "summary": summarise_page(body),
+        "body": Markup(body),
+        **around,
+    }
     sections = list(read_sections(body))
     return Page(here, title, "site/page.html", values, scripts, sections, weight)
 

@@ -22,6 +22,7 @@ from bindery.check.inspect import Inspection
 from bindery.core.config import Config, ToolEntry
 from bindery.core.model import Anchor, Span
 from bindery.core.repository import Tree
+from bindery.core.wording import Wording
 from bindery.markdown.slugs import SlugCounter
 from bindery.render.site.reader_run import find_references, share_references
 from bindery.render.site.results import write_example, write_values
@@ -104,16 +105,16 @@ class ToolPage:
         """The name of its folder, which is its subject."""
         return posixpath.basename(posixpath.dirname(self.path))
 
-    def list_sections(self) -> list[Anchor]:
+    def list_sections(self, words: Wording) -> list[Anchor]:
         """The sections of the page, in their order."""
-        found = [("calculators", "Calculators")] if self.calculators else []
-        found += [("example", "Example")] if self.example else []
+        found = [("calculators", words("Calculators"))] if self.calculators else []
+        found += [("example", words("Example"))] if self.example else []
         found += [(section.slug, section.title) for section in self.about if section.title]
-        found += [("usage", "Usage")] if self.help else []
-        found.append(("records", "Records"))
-        found += [("values", "Values by record")] if self.values else []
-        found += [("yours", "Compare your results with ours")] if self.shared else []
-        found += [("chapters", "In the book")] if self.chapters else []
+        found += [("usage", words("Usage"))] if self.help else []
+        found.append(("records", words("Records")))
+        found += [("values", words("Values by record"))] if self.values else []
+        found += [("yours", words("Compare your results with ours"))] if self.shared else []
+        found += [("chapters", words("In the book"))] if self.chapters else []
         return [Anchor(slug, title, 2, Span.whole(self.path)) for slug, title in found]
 
 
@@ -164,7 +165,7 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
         version,
         read_method(source) if "METHOD" in source else None,
         hashlib.sha256(text).hexdigest(),
-        _format_size(len(text)),
+        _format_size(len(text), inspection.config.wording),
         posixpath.basename(tool.path),
         text,
         f"{site.rstrip('/')}/{here}/{posixpath.basename(tool.path)}"
@@ -173,9 +174,9 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
         tuple(_cut_sections(about, slugs)),
         _leave_out_docstring(evidence.texts.get(f"{tool.name}/help", ""), source),
         newest,
-        write_example(newest.record) if newest else Markup(),
+        write_example(newest.record, inspection.config.wording) if newest else Markup(),
         runs,
-        write_values(references, terms, units) if terms else Markup(),
+        write_values(references, terms, units, inspection.config.wording) if terms else Markup(),
         share_references(terms, references, units, read_method(source))
         if terms and references
         else None,
@@ -205,12 +206,14 @@ def show_default(asked: Input) -> str:
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
-def show_bounds(asked: Input) -> str:
+def show_bounds(asked: Input, words: Wording) -> str:
     """The bounds of a number in words; empty if it has none."""
     low, high = (None if b is None else _show_bound(b) for b in (asked.minimum, asked.maximum))
     if low is not None and high is not None:
-        return f"{low} to {high}"
-    return f"at least {low}" if low is not None else f"at most {high}" if high is not None else ""
+        return words("{low} to {high}", low=low, high=high)
+    if low is not None:
+        return words("at least {low}", low=low)
+    return words("at most {high}", high=high) if high is not None else ""
 
 
 def _show_bound(bound: float) -> str:
@@ -218,20 +221,20 @@ def _show_bound(bound: float) -> str:
     return f"{bound:,.0f}" if is_short else re.sub(r"e\+?(-?)0*", r"e\1", f"{bound:g}")
 
 
-def _format_size(size: int) -> str:
-    return f"{size / 1000:.1f} kB" if size >= 1000 else f"{size} bytes"
+def _format_size(size: int, words: Wording) -> str:
+    return words.number(f"{size / 1000:.1f} kB") if size >= 1000 else words.count(size, "byte")
 
 
 def _list_run(inspection: Inspection, name: str, record: Record) -> ListedRun:
-    evidence = inspection.evidence
+    evidence, words = inspection.evidence, inspection.config.wording
     if not record.complete:
-        state = f"partial: {record.ended}"
+        state = words("partial: {ended}", ended=record.ended)
     elif record.ended == "failed":
-        state = "failed: the tool reported a problem"
+        state = words("failed: the tool reported a problem")
     elif name in evidence.stale:
-        state = f"stale: {evidence.stale[name].reason}"
+        state = words("stale: {reason}", reason=evidence.stale[name].reason)
     else:
-        state = "current" if name in evidence.newest else "superseded"
+        state = words("current") if name in evidence.newest else words("superseded")
     return ListedRun(name, record, state)
 
 

@@ -17,6 +17,7 @@ from typing import Protocol
 from markdown_it.token import Token
 
 from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToWeb
+from bindery.core.wording import Wording
 from bindery.markdown.raw_html import VOID_ELEMENTS, Tag, Text
 from bindery.render.text.decimals import find_pads
 from bindery.render.text.highlighting import highlight_code, read_language
@@ -45,6 +46,10 @@ class ImageSource:
 
 class Dialect(Protocol):
     """What one output decides."""
+
+    @property
+    def words(self) -> Wording:
+        """The words around the author's."""
 
     @property
     def paper(self) -> Paper | None:
@@ -323,7 +328,8 @@ class _Writer:
             self._open(token)
             return
         self._end_open_paragraph()
-        mark, word = ("\u2611", "done") if checked else ("\u2610", "to do")
+        words = self.dialect.words
+        mark, word = ("\u2611", words("done")) if checked else ("\u2610", words("to do"))
         self.out.append(
             f'<li class="task"><span class="box" role="img" aria-label="{word}">{mark}</span> '
         )
@@ -378,7 +384,7 @@ class _Writer:
         if self.dialect.scrolls:
             self.keeps_words = True
             self.pads = find_pads(rows, right)
-            self._open_table_box(f"Table: {', '.join(filter(None, self.headings))}"[:120])
+            self._open_table_box(", ".join(filter(None, self.headings)))
         style, group = "", ""
         if self.dialect.paper is not None:
             texts = _add_texts(rows, added)
@@ -397,7 +403,9 @@ class _Writer:
         is_numbered = isinstance(self.resolved.find_target(link), ToChapter)
         return _PAGE if is_numbered and self.dialect.paper is not None else ""
 
-    def _open_table_box(self, name: str) -> None:
+    def _open_table_box(self, headings: str) -> None:
+        table = self.dialect.words("Table")
+        name = f"{table}: {headings}"[:120] if headings else table
         self.table_names[name] += 1
         count = self.table_names[name]
         label = escape_attribute(f"{name} ({count})" if count > 1 else name)
@@ -447,15 +455,17 @@ class _Writer:
         self._push_barrier()
 
     def _write_footnote_back(self, token: Token) -> None:
+        label = self.dialect.words("Back to the text")
         back = self._id(f"ref.{token.meta['id'] + 1}.{token.meta.get('subId', 0) + 1}")
-        self.out.append(
-            f' <a class="back" href="#{back}" aria-label="Back to the text">\u21a9\ufe0e</a>'
-        )
+        self.out.append(f' <a class="back" href="#{back}" aria-label="{label}">\u21a9\ufe0e</a>')
 
     # --- inline text ---
 
     def _write_inline(self, token: Token) -> None:
         children = token.children or []
+        if self.tokens[self.index - 1].type == "alert_title_open":  # GitHub takes no other title
+            self.out.append(self.dialect.words(token.content))
+            return
         if len(children) == 1 and children[0].type == "text":
             self.out.append(self._escape(children[0].content))
             return
@@ -551,8 +561,9 @@ class _Writer:
         element_id = self._id(identifier)
         if source is None:
             text = escape_text(alt or link.destination or "image")
-            mark = "" if isinstance(target, ToWeb) else "image missing: "
-            shown = f'<span id="{element_id}" class="no-image">[{mark}{text}]</span>'
+            if not isinstance(target, ToWeb):
+                text = self.dialect.words("image missing: {image}", image=text)
+            shown = f'<span id="{element_id}" class="no-image">[{text}]</span>'
             if isinstance(target, ToWeb) and not self.links:
                 shown = f'<a class="web" href="{escape_attribute(target.url)}">{shown}</a>'
             self.out.append(shown)
@@ -653,7 +664,7 @@ class _Writer:
         explicit = tag.get("id") or (tag.get("name") if tag.name == "a" else None)
         shown = f"h{rank}" if rank else self._find_shown(tag.name)
         if tag.name == "table" and self.dialect.scrolls:
-            self._open_table_box("Table")
+            self._open_table_box("")
             self.raw.append(_TABLE_BOX)
         attributes = _list_attributes(tag)
         own = explicit if identifier is None else identifier

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bindery.render.text.table_layout import PageRoom
 
-MARGIN = 22.0
-"""Left and right of the text, in millimetres."""
+MARGINS = (25.0, 22.0, 23.0, 22.0)
+"""Top, right, bottom and left of the text, in millimetres."""
 _POINT = 25.4 / 72
 _CODE_SIZE, _CODE_EDGES = 8.0, 6.2
 """Size of the type of code in points, and millimetres of padding and border left and right, and
@@ -30,22 +30,26 @@ inside, in millimetres, as the style sheet has them."""
 class Paper:
     """A size of paper, in millimetres. Tables and code are laid out for its width."""
 
-    name: str
-    size: str
-    """Its name in a style sheet."""
     width: float
     height: float
+    margins: tuple[float, ...] = MARGINS
+
+    @property
+    def room(self) -> float:
+        """The width of the text."""
+        return self.width - self.margins[1] - self.margins[3]
 
     @property
     def code_columns(self) -> int:
         """Characters of code that fit on a line."""
-        room = self.width - 2 * MARGIN - _CODE_EDGES
+        room = self.room - _CODE_EDGES
         return int(room / (_CODE_SIZE * _COLUMN * _POINT))
 
     @property
     def table_rooms(self) -> tuple[PageRoom, ...]:
         """Room for tables by size of type, and last across a turned page."""
-        across, turned = self.width - 2 * MARGIN, self.height - 2 * MARGIN
+        across = self.room
+        turned = self.height - self.margins[1] - self.margins[3]
         return (
             PageRoom("normal", _count_halves(across, 8.5)),
             PageRoom("small", _count_halves(across, 7.8)),
@@ -71,7 +75,11 @@ def _count_halves(width: float, size: float) -> float:
     return float(int(width / _POINT / (size / 2)))
 
 
-PAPERS: Mapping[str, Paper] = {
-    "a4": Paper("a4", "A4", 210.0, 297.0),
-    "letter": Paper("letter", "letter", 215.9, 279.4),
-}
+PAPERS: Mapping[str, Paper] = {"a4": Paper(210.0, 297.0), "letter": Paper(215.9, 279.4)}
+
+
+def find_paper(name: str, margins: tuple[float, ...] = ()) -> Paper:
+    """The paper of this name, or of this width and height: `170x240`."""
+    width, _, height = name.partition("x")
+    paper = PAPERS.get(name) or Paper(float(width), float(height))
+    return replace(paper, margins=margins or MARGINS)

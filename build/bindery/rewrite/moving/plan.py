@@ -153,7 +153,12 @@ def _find_new_target(
 
 
 def _rename_quoted(chapter: Chapter, moves: Moves, config: Config) -> Iterator[Edit]:
-    """The markers of regions and values that quote a view which gets another name."""
+    """The markers of regions and values that quote a view or file which gets another name."""
+    quotations = find_quotations(chapter)
+    for region in quotations.regions:
+        path = region.name.partition("#")[0]
+        if region.kind == "excerpt" and moves.map(path) != path:
+            yield _rename_in_marker(chapter, region.opening, path, moves.map(path))
     names = {
         PurePosixPath(old).stem: PurePosixPath(new).stem
         for old, new in moves.pairs
@@ -161,9 +166,8 @@ def _rename_quoted(chapter: Chapter, moves: Moves, config: Config) -> Iterator[E
     }
     if not any(old != new for old, new in names.items()):
         return
-    quotations = find_quotations(chapter)
     for region in quotations.regions:
-        if region.kind != "output" and region.name in names:
+        if region.kind in ("table", "plot") and region.name in names:
             yield _rename_in_marker(chapter, region.opening, region.name, names[region.name])
     for value in quotations.values:
         if value.view in names:

@@ -5,7 +5,7 @@
 (() => {
   const from = new URLSearchParams(location.search).get("from") ?? "";
   if (!from) return;
-  const show = (number) => number.toLocaleString("en");
+  const show = (number) => number.toLocaleString(document.documentElement.lang);
   const said = document.querySelector("p.since");
   said.hidden = false;
   const commits = [...document.querySelectorAll(".commits li")];
@@ -17,7 +17,7 @@
       })
     : commits.findIndex((item) => item.querySelector(`[id="since-${CSS.escape(from)}"]`));
   if (own < 0) {
-    said.textContent = `This site's history has no commit ${from}, so all changes are shown. Your copy may be newer, or from another source.`;
+    said.textContent = say("This site's history has no commit {commit}, so all changes are shown. Your copy may be newer, or from another source.", { commit: from });
     return;
   }
   for (const item of commits.slice(own)) item.hidden = true;
@@ -28,21 +28,21 @@
     if (!left.length || left.length === all.length) continue;
     const [added, removed, rows] = [1, 2, 3].map((column) => left.reduce((sum, change) => sum + change[column], 0));
     const words = [added && `+${show(added)}`, removed && `\u2212${show(removed)}`].filter(Boolean);
-    const size = [words.length && `${words.join(" ")} words`, rows && `${show(rows)} rows of tables`];
+    const size = [words.length && say("{n} words", { n: words.join(" ") }), rows && say("{n} table rows", { n: show(rows) })];
     subject.querySelector(".size").textContent = size.filter(Boolean).join(", ");
   }
   for (const folded of document.querySelectorAll(".commits")) {
     const left = folded.querySelectorAll("li:not([hidden])").length;
     folded.closest(".edition").hidden = !left;
-    folded.querySelector("summary").textContent = `${left} ${left === 1 ? "commit" : "commits"}`;
+    folded.querySelector("summary").textContent = say(left === 1 ? "{n} commit" : "{n} commits", { n: left });
     folded.open = true;
   }
   const day = commits[own].querySelector("time").textContent;
   const all = document.createElement("a");
   all.href = location.pathname;
-  all.textContent = "Show all changes";
-  const newer = `${own} ${own === 1 ? "commit is" : "commits are"} newer than your edition of ${day} (${from}), with these changes. `;
-  const none = `Nothing has changed since your edition of ${day} (${from}). `;
-  said.replaceChildren(own ? newer : none, all);
+  all.textContent = say("Show all changes");
+  const told = own ? "Commits newer than your edition of {day} ({commit}): {n}, with these changes."
+    : "Nothing has changed since your edition of {day} ({commit}).";
+  said.replaceChildren(say(told, { day, commit: from, n: own }), " ", all);
   if (location.hash.startsWith("#since-")) scrollTo(0, 0);
 })();

@@ -18,7 +18,7 @@
     name.textContent = term.dataset.term;
     line.append(name, ` ${term.dataset.meaning}`);
     link.href = term.href;
-    link.textContent = "Glossary";
+    link.textContent = say("Glossary");
     way.className = "hint";
     way.append(link);
     return [line, way];

@@ -33,8 +33,9 @@
     const parts = [];
     const head = document.createElement("p");
     const name = document.createElement("b");
-    name.textContent = kind;
-    head.append(name, `: ${note.querySelector(`[data-class="${kind}"]`).textContent}`);
+    const meaning = note.querySelector(`[data-class="${kind}"]`);
+    name.textContent = meaning.previousElementSibling.textContent;
+    head.append(name, `: ${meaning.textContent}`);
     parts.push(head);
     if (formula) {
       const line = document.createElement("p");
@@ -46,8 +47,8 @@
     list.append(...all.slice(0, MOST_ORIGINS).map((origin) => copy(findOrigin(note, origin))));
     parts.push(list);
     const hints = [];
-    if (all.length > MOST_ORIGINS) hints.push(`and ${all.length - MOST_ORIGINS} more in the notes`);
-    if (byKeyboard) hints.push("Enter opens the notes");
+    if (all.length > MOST_ORIGINS) hints.push(say("and {n} more in the notes", { n: all.length - MOST_ORIGINS }));
+    if (byKeyboard) hints.push(say("Enter opens the notes"));
     if (hints.length) {
       const hint = document.createElement("p");
       hint.className = "hint";

@@ -41,6 +41,10 @@
   /* The words of a text; of "time-out" and "ZeRO-3" the parts and the whole. */
   function splitWords(text) {
     const words = [];
+    if (/[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}]/u.test(text)) { // no blanks between words
+      return [...new Intl.Segmenter(document.documentElement.lang, { granularity: "word" }).segment(fold(text))]
+        .filter(({ isWordLike }) => isWordLike).map(({ segment }) => stem(segment));
+    }
     for (const [run] of fold(text).matchAll(/[\p{L}\p{N}]+(?:[-_./'’][\p{L}\p{N}]+)*/gu)) {
       const parts = run.split(/[^\p{L}\p{N}]+/u);
       words.push(...parts.map(stem));
@@ -56,7 +60,7 @@
       const script = document.createElement("script");
       script.src = `${root}search-index.js`;
       script.addEventListener("load", () => resolve(makeIndex(window.searchIndex)));
-      script.addEventListener("error", () => reject(new Error("its index could not be loaded")));
+      script.addEventListener("error", () => reject(new Error("search-index.js")));
       document.head.append(script);
     });
   }
@@ -211,7 +215,7 @@
      none are given, and nothing where the text has none of them. */
   function cut(text, words) {
     const hits = [];
-    for (const found of words ? text.matchAll(/[\p{L}\p{N}]+(?:[-_./'’][\p{L}\p{N}]+)*/gu) : []) {
+    for (const found of words ? text.matchAll(/[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}]|[\p{L}\p{N}]+(?:[-_./'’][\p{L}\p{N}]+)*/gu) : []) {
       if (splitWords(found[0]).some((word) => words.has(word))) hits.push([found.index, found.index + found[0].length]);
     }
     if (words && !hits.length) return null;
@@ -232,14 +236,14 @@
   function build() {
     dialog = document.createElement("dialog");
     dialog.className = "search";
-    dialog.setAttribute("aria-label", "Search the book");
+    dialog.setAttribute("aria-label", say("Search the book"));
     field = document.createElement("input");
     field.type = "search";
-    field.placeholder = "Search the book";
+    field.placeholder = say("Search the book");
     field.autocomplete = "off";
     field.spellcheck = false;
     for (const [name, value] of Object.entries({
-      role: "combobox", "aria-label": "Search the book", "aria-expanded": "false",
+      role: "combobox", "aria-label": say("Search the book"), "aria-expanded": "false",
       "aria-controls": "found.all", "aria-autocomplete": "list",
     })) field.setAttribute(name, value);
     state = document.createElement("p");
@@ -248,11 +252,11 @@
     list = document.createElement("div");
     list.id = "found.all";
     list.setAttribute("role", "listbox");
-    list.setAttribute("aria-label", "Results");
+    list.setAttribute("aria-label", say("Results"));
     const close = document.createElement("button");
     close.type = "button";
     close.className = "close";
-    close.textContent = "Close";
+    close.textContent = say("Close");
     close.addEventListener("click", () => dialog.close());
     const top = document.createElement("div");
     top.className = "top";
@@ -270,7 +274,7 @@
     if (!dialog.open) dialog.showModal();
     field.select();
     if (index) return;
-    try { index = await loadIndex(); } catch (error) { state.textContent = `Search is not available: ${error.message}.`; return; }
+    try { index = await loadIndex(); } catch (error) { state.textContent = say("Search is not available: {file} could not be loaded.", { file: error.message }); return; }
     search();
   }
 
@@ -283,7 +287,7 @@
   function listChapters() {
     const pages = [...new Set(index.sections.map(({ page }) => page))].filter(({ weight }) => weight === 1);
     return [{
-      title: "Chapters",
+      title: say("Chapters"),
       sections: pages.map(({ href, title }) => ({ title, href: `${root}${href}`, excerpt: "" })),
     }];
   }
@@ -318,8 +322,7 @@
     }
     field.setAttribute("aria-expanded", String(number > 0));
     field.removeAttribute("aria-activedescendant");
-    const count = (many, what) => `${many} ${what}${many === 1 ? "" : "s"}`;
-    state.textContent = !typed ? "" : number ? `${count(number, goesOn ? "best section" : "section")} on ${count(pages.length, "page")}` : `No results for “${typed}”.`;
+    state.textContent = !typed ? "" : number ? say(goesOn ? "Best sections: {n}, on pages: {pages}" : "Sections: {n}, on pages: {pages}", { n: number, pages: pages.length }) : say("No results for “{typed}”.", { typed });
     if (number && typed) choose(0);
   }
 

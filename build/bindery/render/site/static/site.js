@@ -4,6 +4,9 @@
 
 "use strict";
 
+// Words in the language of the book, which the build has put above where it is not English.
+window.say = (text, values = {}) => (window.bookWords?.[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
 (() => {
   const page = document.documentElement;
   const remember = (store, key, value) => {
@@ -16,13 +19,13 @@
   // --- theme: as the system, light, dark ---
 
   const THEMES = ["", "light", "dark"];
-  const NAMES = { "": "system", light: "light", dark: "dark" };
+  const NAMES = { "": say("Theme: system"), light: say("Theme: light"), dark: say("Theme: dark") };
   const button = document.querySelector("button.theme");
 
   function showTheme(theme) {
     if (theme) page.dataset.theme = theme;
     else delete page.dataset.theme;
-    button?.setAttribute("aria-label", `Theme: ${NAMES[theme]}`);
+    button?.setAttribute("aria-label", NAMES[theme]);
     if (button) button.title = button.getAttribute("aria-label");
     // Pictures that come in two are chosen by the system's theme; a chosen one overrules it.
     for (const source of document.querySelectorAll("picture source[media]")) {
@@ -137,7 +140,7 @@
     const link = document.createElement("a");
     link.className = "here";
     link.href = `#${encodeURIComponent(heading.id)}`;
-    link.setAttribute("aria-label", "Link to this section");
+    link.setAttribute("aria-label", say("Link to this section"));
     heading.append(link);
   }
 
@@ -197,8 +200,7 @@
       const focused = document.activeElement;
       await copyText(read());
       focused?.focus();
-      copy.textContent = "Copied";
-      said.textContent = "Copied";
+      copy.textContent = said.textContent = say("Copied");
       setTimeout(() => { copy.textContent = label; said.textContent = ""; }, 1500);
     });
     return copy;
@@ -212,7 +214,7 @@
     const wrap = document.createElement("button");
     wrap.type = "button";
     wrap.className = "copy";
-    wrap.textContent = "Wrap";
+    wrap.textContent = say("Wrap");
     wrap.setAttribute("aria-pressed", "false");
     wrap.addEventListener("click", () => {
       wrap.setAttribute("aria-pressed", String(frame.classList.toggle("wrapped")));
@@ -232,7 +234,7 @@
     frame.append(tools, block);
     if (isWide) tools.append(makeWrapButton(frame, code));
     if (isWide && innerWidth < 768) tools.firstChild.click();
-    tools.append(makeCopyButton("Copy", () => readCode(code)));
+    tools.append(makeCopyButton(say("Copy"), () => readCode(code)));
   }
 
   // --- a list whose every item is a name and a block of code is shown as tabs ---

@@ -153,8 +153,8 @@
   function makeFilter(table, count) {
     const field = document.createElement("input");
     field.type = "search";
-    field.placeholder = "Filter rows";
-    field.setAttribute("aria-label", "Filter the rows of this table");
+    field.placeholder = say("Filter rows");
+    field.setAttribute("aria-label", say("Filter the rows of this table"));
     const rows = [...table.tBodies[0].rows];
     let texts = null;
     field.addEventListener("input", () => {
@@ -165,7 +165,7 @@
         row.hidden = !words.every((word) => texts[index].includes(word));
         left += !row.hidden;
       });
-      count.textContent = words.length ? `${left} of ${rows.length} rows` : "";
+      count.textContent = words.length ? say("{n} of {all} rows", { n: left, all: rows.length }) : "";
     });
     return field;
   }
@@ -200,7 +200,7 @@
         tools.append(makeFilter(table, count), count);
       }
     }
-    tools.append(window.makeCopyButton("Copy as CSV", () => writeCsv(table)));
+    tools.append(window.makeCopyButton(say("Copy as CSV"), () => writeCsv(table)));
     shareStop([...tools.querySelectorAll("input, button"), ...table.querySelectorAll("button.sort")]);
     table.parentElement.before(tools);
   }

@@ -204,7 +204,7 @@
   const SCALED = ["s", "B", "B/s", "FLOP", "FLOP/s", "Hz", "W", "J"];
 
   function showValue(value) {
-    if (!SCALED.includes(shared.unit)) return Number(value.toPrecision(4)).toLocaleString("en");
+    if (!SCALED.includes(shared.unit)) return Number(value.toPrecision(4)).toLocaleString(document.documentElement.lang);
     const least = shared.unit === "s" ? -3 : 0;
     const power = Math.max(least, Math.min(6, Math.floor(Math.log10(value) / 3 + 1e-9)));
     return `${Number((value / 1000 ** power).toPrecision(4))} ${PREFIXES[power + 3]}${shared.unit}`;
