@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from bindery.book.kept_chapters import read_chapter
+from bindery.book.cached_chapters import read_chapter
 from bindery.core.cache import Cache
 from bindery.core.config import ChapterEntry, Config
 from bindery.core.model import Book, Chapter, Finding, Part, Span

@@ -71,13 +71,15 @@ out_option = click.option(
     metavar="DIR",
     help="Where outputs go; dist/ by default.",
 )
-why_option = click.option("--why", is_flag=True, help="Say what was made anew, and why.")
+why_option = click.option(
+    "--why", is_flag=True, help="Show what was rebuilt rather than taken from the cache, and why."
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
 
 
 @contextmanager
 def open_cache(root: Path, *, why: bool) -> Iterator[Cache]:
-    """What is kept of a book from earlier runs, and what will be of this one."""
+    """The cache of a book. With `why`, what was rebuilt is printed at the end."""
     from bindery.core.cache import Cache
 
     cache = Cache(root)

@@ -1,12 +1,13 @@
-"""The cache: results of earlier builds, each kept with what it was made from.
+"""The cache: results of earlier builds, each stored with hashes of everything it depends on.
 
-A result has a name, and parts: everything that it depends on, by what people call it. It is used
-again only where every part is the same, bindery and the packages that it runs on among them. So
-nothing here can make an output wrong, and the folder may be deleted at any time.
+A stored result is reused only if none of its inputs has changed, and bindery itself, Python and the
+installed packages count as inputs. So the cache never changes an output, and you can delete the
+folder at any time.
 
-It is in the user's cache folder, not in the book: watchers and tools that walk the book do not see
-it, and a book that cannot be written to can be checked. There is one file per result, JSON below
-its checksum, moved into place when whole; of two builds at once the last one stays.
+It is in the user's cache folder rather than in the book: watchers and tools that walk the book do
+not see it, and a read-only book can be checked. Each result is a file of its own, a checksum
+followed by JSON, which is moved into place once it is whole. If two builds write the same result,
+the last one wins.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bindery.core.facts import make_reader, write_value
+from bindery.core.facts import MISFITS, make_reader, write_value
 
 T = TypeVar("T")
 
-MOST_BYTES = 256_000_000
-"""The size of the folder above which its oldest files go."""
+MAX_BYTES = 256_000_000
+"""The size of the folder above which the oldest files are deleted."""
 
 
 def find_folder() -> Path:
@@ -36,77 +37,79 @@ def find_folder() -> Path:
 
 
 class Cache:
-    """The results that are kept of one book, and why others were made."""
+    """The stored results for one book, and why the others had to be rebuilt."""
 
     def __init__(self, root: Path, folder: Path | None = None) -> None:
         self._root = str(root.resolve())
         self._folder = folder or find_folder()
         self._at_end: list[Callable[[], None]] = []
         self._has_written = False
-        self.used = 0
-        """Results that were used again."""
-        self.made: dict[str, str] = {}
-        """Why each of the others was made, by its name."""
+        self.reused = 0
+        self.rebuilt: dict[str, str] = {}
+        """The reason for each result that was rebuilt, by its name."""
 
-    def read(self, name: str, parts: Mapping[str, str]) -> Any | None:
-        """A result that was kept under this name and made from the same parts."""
-        wanted = _sum_parts(parts)
+    def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Any], T]) -> T | None:
+        """The result stored under a name, if its inputs are unchanged. `inputs` maps what the user
+        calls each input to its content; `restore` turns JSON back into the result."""
+        wanted = _hash_inputs(inputs)
         try:
-            data = self._find(name).read_bytes()
-            checksum, _, text = data.partition(b"\n")
-            kept = json.loads(text) if checksum == _sum(text) else None
+            checksum, _, text = self._find(name).read_bytes().partition(b"\n")
+            if checksum != _hash(text):
+                raise ValueError("the checksum is wrong")
+            entry = json.loads(text)
+            stored = entry["inputs"]
+            changed = [each for each in wanted if stored.get(each) != wanted[each]]
+            if not changed:
+                result = restore(entry["value"])
+                self.reused += 1
+                return result
         except FileNotFoundError:
-            self.made[name] = "for the first time"
-            return None
-        except (OSError, ValueError):
-            kept = None
-        if kept is None or kept["name"] != [self._root, name]:
-            self.made[name] = "what was kept is damaged"
-            return None
-        before = kept["parts"]
-        differing = [part for part in wanted if before.get(part) != wanted[part]]
-        if differing or len(before) != len(wanted):
-            self.made[name] = f"{' and '.join(differing) or 'what it is made from'} changed"
-            return None
-        self.used += 1
-        return kept["value"]
+            self.rebuilt[name] = "not in the cache"
+        except (OSError, *MISFITS):
+            self.rebuilt[name] = "the cached copy is damaged"
+        else:
+            self.rebuilt[name] = f"{' and '.join(changed)} changed"
+        return None
 
-    def keep(self, name: str, parts: Mapping[str, str], value: Any) -> None:
-        """Keep a result. Where it cannot be written, it is made again the next time."""
-        entry = {"name": [self._root, name], "parts": _sum_parts(parts), "value": value}
-        text = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode(
-            errors="surrogatepass"
-        )
+    def store(self, name: str, inputs: Mapping[str, str], value: Any) -> None:
+        """Store a result. If that fails, as on a full disk, the next build makes it again."""
+        entry = {"inputs": _hash_inputs(inputs), "value": value}
+        text = _encode(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            handle, made = tempfile.mkstemp(prefix="making-", dir=self._folder)
+            handle, unfinished = tempfile.mkstemp(prefix="unfinished-", dir=self._folder)
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_sum(text) + b"\n" + text)
-                os.replace(made, self._find(name))  # noqa: PTH105 - it pairs with mkstemp
+                    file.write(_hash(text) + b"\n" + text)
+                os.replace(unfinished, self._find(name))  # noqa: PTH105 - it pairs with mkstemp
             except BaseException:
-                os.unlink(made)  # noqa: PTH108
+                os.unlink(unfinished)  # noqa: PTH108
                 raise
         self._has_written = True
 
     def derive(
-        self, name: str, parts: Mapping[str, str], kind: type[T], make: Callable[[], T]
+        self, name: str, inputs: Mapping[str, str], kind: type[T], make: Callable[[], T]
     ) -> T:
-        """A result of this kind that was kept, or one that is made and kept now."""
-        kept = self.read(name, parts)
-        if kept is not None:
-            result: T = make_reader(kind)(kept)
-        else:
+        """The stored result of this type, or a new one, which is stored."""
+
+        def restore(value: Any) -> T:
+            result = make_reader(kind)(value)
+            if not isinstance(result, kind):
+                raise TypeError(f"not a {kind.__name__}")
+            return result
+
+        result = self.read(name, inputs, restore)
+        if result is None:
             result = make()
-            self.keep(name, parts, write_value(result))
+            self.store(name, inputs, write_value(result))
         return result
 
     def do_at_end(self, action: Callable[[], None]) -> None:
-        """Have something done when the work is: results grow while it goes on."""
+        """Call this when the cache is closed, for results that grow during a build."""
         self._at_end.append(action)
 
     def close(self) -> None:
-        """Keep what has been worked out, and remove the oldest results where they are too large."""
+        """Store what is left to store, and delete the oldest results if there are too many."""
         for action in self._at_end:
             action()
         self._at_end.clear()
@@ -115,9 +118,9 @@ class Cache:
                 self._trim()
 
     def explain(self) -> str:
-        """What was made anew and why, a line each."""
-        lines = [f"made: {name}: {reason}" for name, reason in self.made.items()]
-        return "\n".join([*lines, f"{len(lines)} results made, {self.used} used again"])
+        """What was rebuilt and why, one result per line."""
+        lines = [f"rebuilt {name}: {reason}" for name, reason in self.rebuilt.items()]
+        return "\n".join([*lines, f"rebuilt {len(lines)} results, reused {self.reused}"])
 
     def _find(self, name: str) -> Path:
         return self._folder / hashlib.sha256(f"{self._root}\n{name}".encode()).hexdigest()
@@ -125,7 +128,7 @@ class Cache:
     def _trim(self) -> None:
         with os.scandir(self._folder) as entries:
             found = sorted((e.stat().st_mtime, e.stat().st_size, e.path) for e in entries)
-        excess = sum(size for _, size, _ in found) - MOST_BYTES
+        excess = sum(size for _, size, _ in found) - MAX_BYTES
         for _, size, path in found:
             if excess <= 0:
                 break
@@ -133,20 +136,22 @@ class Cache:
             excess -= size
 
 
-def _sum(text: bytes) -> bytes:
+def _encode(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _hash(text: bytes) -> bytes:
     return hashlib.sha256(text).hexdigest().encode()
 
 
-def _sum_parts(parts: Mapping[str, str]) -> dict[str, str]:
-    texts = {**parts, "bindery": _describe_program()}
-    return {
-        name: _sum(text.encode(errors="surrogatepass")).decode() for name, text in texts.items()
-    }
+def _hash_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
+    texts = {**inputs, "bindery": _describe_program()}
+    return {name: _hash(_encode(text)).decode() for name, text in texts.items()}
 
 
 @cache
 def _describe_program() -> str:
-    """Everything that runs: our sources, Python, and the packages that are installed."""
+    """A hash of everything that runs: our sources, Python, the versions of installed packages."""
     here = Path(__file__).parents[1]
     total = hashlib.sha256(sys.version.encode())
     for folder, folders, files in os.walk(here):

@@ -1,5 +1,7 @@
-"""What follows from one value alone, worked out once and written as JSON: frozen values of
-dataclasses, tuples, and what JSON has itself."""
+"""Facts: what can be worked out from one chapter alone, computed once and stored as JSON.
+
+A fact is made of frozen dataclasses, tuples, enums and what JSON has itself.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +15,48 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
 
+MISFITS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What reading stored JSON raises if it is not what was expected."""
+
 
 class Facts:
-    """Facts by name, those of an earlier process among them; these are read when asked for."""
+    """Facts by name. Those of an earlier build are decoded when they are first needed."""
 
-    def __init__(self, kept: dict[str, list[Any]] | None = None) -> None:
-        self._kept = kept or {}
+    def __init__(self, stored: dict[str, list[Any]] | None = None) -> None:
+        self._stored = dict(stored or {})
         self._known: dict[str, tuple[str, object]] = {}
-        self.grown: list[str] = []
-        """Names of those that were not known before."""
+        self.rebuilt: dict[str, str] = {}
+        """The reason for each fact that had to be worked out."""
 
     def derive(self, name: str, kind: type[T], make: Callable[[], T], given: str = "") -> T:
-        """The fact of a name and a kind. Where it depends on more than its value, `given` says on
-        what; a fact that was worked out from something else is made again."""
+        """The fact of this name and type, worked out with `make` unless it is known. If it depends
+        on more than the chapter, `given` is that input: when it changes, the fact is made again."""
         if name in self._known and self._known[name][0] == given:
             return self._known[name][1]  # type: ignore[return-value]
-        if name in self._kept and self._kept[name][0] == given:
-            fact: T = make_reader(kind)(self._kept[name][1])
-        else:
+        fact: T | None = self._recall(name, kind, given)
+        if fact is None:
             fact = make()
-            self.grown.append(name)
         self._known[name] = given, fact
         return fact
 
+    def _recall(self, name: str, kind: Any, given: str) -> Any:
+        try:
+            before, value = self._stored[name]
+            if before == given:
+                return make_reader(kind)(value)
+            self.rebuilt[name] = "settings changed"
+        except MISFITS:
+            self.rebuilt[name] = "not in the cache"
+        return None
+
     def write(self) -> dict[str, list[Any]]:
-        """All of them as JSON has them."""
+        """All facts as JSON."""
         known = {name: [given, write_value(fact)] for name, (given, fact) in self._known.items()}
-        return self._kept | known
+        return self._stored | known
 
 
 def write_value(value: Any) -> Any:
-    """A value as JSON has it; `make_reader` makes what reads it."""
+    """A value as JSON, which a reader of `make_reader` turns back into the value."""
     if isinstance(value, tuple | list):
         return [write_value(item) for item in value]
     if is_dataclass(value):
@@ -56,7 +69,6 @@ def _pass(value: Any) -> Any:
 
 
 def _make_reader(kind: Any) -> Reader:
-    """What makes a value of this kind again from what `write_value` has written."""
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
         return _read_each(kind, [make_reader(hints[field.name]) for field in fields(kind)])
@@ -66,7 +78,9 @@ def _make_reader(kind: Any) -> Reader:
         items = get_args(kind)
         if items[-1] is Ellipsis:
             read = make_reader(items[0])
-            return tuple if read is _pass else lambda value: tuple(map(read, value))
+            if read is _pass:
+                return lambda value: tuple(_expect_list(value))
+            return lambda value: tuple(map(read, _expect_list(value)))
         return _read_each(lambda *values: values, [make_reader(item) for item in items])
     if get_origin(kind) is UnionType:
         assert all(make_reader(item) is _pass for item in get_args(kind))
@@ -74,17 +88,24 @@ def _make_reader(kind: Any) -> Reader:
 
 
 make_reader: Callable[[Any], Reader] = cache(_make_reader)
+"""The function that turns what `write_value` wrote back into a value of this type. It raises one of
+`MISFITS` on anything else."""
 
 
 def _read_each(make: Callable[..., Any], readers: list[Reader]) -> Reader:
-    """Makes something of values each of which has a reader of its own."""
-    if all(reader is _pass for reader in readers):
-        return lambda value: make(*value)
+    """Calls `make` with the values of a list, each of which has a reader of its own."""
     changed = [(index, reader) for index, reader in enumerate(readers) if reader is not _pass]
 
-    def read(value: list[Any]) -> Any:
+    def read(value: Any) -> Any:
+        values = _expect_list(value)
         for index, reader in changed:
-            value[index] = reader(value[index])
-        return make(*value)
+            values[index] = reader(values[index])
+        return make(*values)
 
     return read
+
+
+def _expect_list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise TypeError("not a list")
+    return value

@@ -18,6 +18,7 @@ from markdown_it.token import Token
 from bindery.check.inspect import Inspection
 from bindery.check.rules.repeated_caption import repeats
 from bindery.core.model import Chapter, Link, ResolvedBook, ToFile
+from bindery.evidence.quotations import Quotations
 from bindery.markdown.raw_html import Tag, Text
 
 Kind = Literal["table", "figure"]
@@ -83,13 +84,12 @@ _Exhibits = tuple[tuple[Kind, str, str], ...]
 
 
 def _read_exhibits(inspection: Inspection, chapter: Chapter) -> _Exhibits:
-    """Those of one chapter: they follow from it, from which of its images are files, and from the
-    titles of the views that it quotes."""
+    """Those of one chapter, which depend on the chapter, on which of its images are files, and on
+    the titles of the views that it quotes."""
     find, views = inspection.resolved.find_target, inspection.evidence.views
     files = [isinstance(find(link), ToFile) for link in chapter.links if link.is_image]
-    quoted = (
-        inspection.quotations[chapter.path].views if chapter.path in inspection.quotations else ()
-    )
+    quotations = inspection.quotations.get(chapter.path, Quotations())
+    quoted = [region.name for region in quotations.regions]
     titles = [views[name].title if name in views else None for name in quoted]
     return chapter.facts.derive(
         "exhibits",

@@ -113,7 +113,7 @@ _ALONE: Sequence[Check] = tuple(
         foreign_syntax,
     )
 )
-"""Those that look at nothing but one chapter and the words of the house."""
+"""Those that read one chapter and `words` and `maths` of chapters.yaml, and nothing else."""
 _TOGETHER = tuple(check for check in dict.fromkeys(CHECKS.values()) if check not in _ALONE)
 
 _WEB = "what a web server answered, reported by `bindery links --external`"
@@ -136,8 +136,8 @@ REPORTED_ELSEWHERE: Mapping[str, str] = {
 
 
 def _check_alone(scope: Scope, chapter: Chapter, config: Config) -> tuple[Finding, ...]:
-    """The findings of the rules that look at one chapter. They are given nothing else, so that
-    what they have found before is true as long as the chapter is the same."""
+    """The findings of the rules that read only one chapter. They see a book of this chapter alone,
+    so a finding of an earlier build holds until the chapter changes."""
     book = ResolvedBook(Book((Part("", (chapter,)),)), {})
     quotations = {chapter.path: scope.quotations[chapter.path]}
     alone = Scope(config, scope.tree, book, Evidence(), quotations, ())

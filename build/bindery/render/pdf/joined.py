@@ -14,7 +14,6 @@ from bindery.core.model import Chapter, Part, Target, ToChapter, ToFile, ToWeb
 from bindery.core.wording import Wording
 from bindery.render.addresses import find_file_url, join_id, quote_fragment
 from bindery.render.images import Prepared
-from bindery.render.kept_texts import list_parts
 from bindery.render.numbering import Exhibit, list_exhibits, number_chapters
 from bindery.render.provenance_notes import write_additions
 from bindery.render.text.content import (
@@ -25,6 +24,7 @@ from bindery.render.text.content import (
     render_chapter,
 )
 from bindery.render.text.paper import Paper
+from bindery.render.text_inputs import list_inputs
 
 _ROMAN = dict(enumerate("I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII".split(), 1))
 """The numbers of parts, as far as any book has them."""
@@ -139,7 +139,7 @@ class JoinedDialect:
             else:
                 name = f"EPUB text of {chapter.path}"
                 make = partial(render_chapter, *given)
-                bodies[chapter.path] = cache.derive(name, list_parts(*given), str, make)
+                bodies[chapter.path] = cache.derive(name, list_inputs(*given), str, make)
         return bodies
 
     def write_href(self, target: Target, chapter: Chapter) -> str | None:

@@ -13,7 +13,6 @@ from bindery.core.cache import Cache
 from bindery.core.model import Chapter, ResolvedBook, ToFile
 from bindery.render.addresses import quote_path, relate
 from bindery.render.glossary import Term
-from bindery.render.kept_texts import list_parts
 from bindery.render.numbering import Exhibit
 from bindery.render.provenance_notes import write_additions
 from bindery.render.site.dialect import SiteDialect
@@ -21,6 +20,7 @@ from bindery.render.site.dressing import DressedText
 from bindery.render.site.model import ChapterText, Progress
 from bindery.render.site.reading import Section, read_sections, summarise_page
 from bindery.render.text.content import NOTHING_ADDED, Additions, render_chapter
+from bindery.render.text_inputs import list_inputs
 from bindery.render.web_notes import write_titles
 
 _Given = tuple[Chapter, ResolvedBook, SiteDialect, Additions, Mapping[str, str]]
@@ -29,7 +29,7 @@ _Given = tuple[Chapter, ResolvedBook, SiteDialect, Additions, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class _PageText:
-    """The text of a chapter, and what follows from it."""
+    """The text of a chapter, and what is read from it."""
 
     body: str
     sections: tuple[Section, ...]
@@ -94,7 +94,7 @@ class Texts:
         )
 
     def _read(self, path: str) -> _PageText:
-        """The text of a chapter, from the cache where it was made from the same before."""
+        """The text of a chapter, from the cache if none of its inputs has changed."""
         if path not in self._texts:
             chapter = self._chapters[path]
             self._progress(chapter.title)
@@ -107,14 +107,14 @@ class Texts:
                 if self._cache is None:
                     self._texts[path] = make()
                 else:
-                    parts = {
-                        **list_parts(*given),
-                        "its tables and figures": repr(self._exhibits.get(path)),
-                        "its drawings": repr(drawings),
-                        "the glossary": repr(terms) if path != self._glossary else "",
+                    inputs = {
+                        **list_inputs(*given),
+                        "the numbering of its tables and figures": repr(self._exhibits.get(path)),
+                        "a drawing": repr(drawings),
+                        "the glossary": repr(terms),
                     }
                     name = f"page of {path}"
-                    self._texts[path] = self._cache.derive(name, parts, _PageText, make)
+                    self._texts[path] = self._cache.derive(name, inputs, _PageText, make)
             finally:
                 self._dialect.used_files = others
         return self._texts[path]

@@ -1,4 +1,5 @@
-"""Chapters from the cache: all but their tokens, which are parsed when someone asks for them."""
+"""Chapters from the cache. Their tokens are not stored: a chapter is parsed again if a rule or an
+output needs them."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ _FIELDS = {
 }
 
 
-class _LateTokens(Sequence["Token"]):
-    """The tokens of a chapter, parsed when the first of them is asked for."""
+class _LazyTokens(Sequence["Token"]):
+    """The tokens of a chapter, which is parsed when the first of them is needed."""
 
     def __init__(self, parse: Callable[[], Chapter]) -> None:
         self._parse = parse
@@ -63,35 +64,37 @@ class _LateTokens(Sequence["Token"]):
 def read_chapter(
     cache: Cache | None, path: str, source: str, title: str, *, maths: bool
 ) -> Chapter:
-    """A chapter as `parse_chapter` gives it, with the facts that are known of it. They are kept
-    when the cache is closed."""
+    """A chapter as `parse_chapter` returns it, with the facts that earlier builds worked out. It is
+    stored with all its facts when the cache is closed."""
+    parse = partial(_parse, path, source, title, maths)
     if cache is None:
-        return _parse(path, source, title, maths)
+        return parse()
     name = f"text of {path}"
-    parts = {"its text": source, "chapters.yaml": f"{maths} {title}"}
-    kept = cache.read(name, parts)
-    if kept is None:
-        chapter = _parse(path, source, title, maths)
-    else:
-        tokens = _LateTokens(partial(_parse, path, source, title, maths))
-        values = {key: make_reader(kind)(kept[key]) for key, kind in _FIELDS.items()}
-        facts = Facts(kept["facts"])
-        chapter = Chapter(path=path, source=source, tokens=tokens, facts=facts, **values)
+    inputs = {"its text": source, "its entry in chapters.yaml": f"{maths} {title}"}
 
-    def keep() -> None:
-        if kept is not None:
-            for fact in chapter.facts.grown:
-                cache.made[f"{fact} of {path}"] = "not known of this text with these settings"
-        if kept is None or chapter.facts.grown:
-            value: dict[str, Any] = {key: write_value(getattr(chapter, key)) for key in _FIELDS}
-            cache.keep(name, parts, {**value, "facts": chapter.facts.write()})
+    def restore(stored: Any) -> Chapter:
+        values = {key: make_reader(kind)(stored[key]) for key, kind in _FIELDS.items()}
+        facts, tokens = Facts(stored["facts"]), _LazyTokens(parse)
+        return Chapter(path=path, source=source, tokens=tokens, facts=facts, **values)
 
-    cache.do_at_end(keep)
+    restored = cache.read(name, inputs, restore)
+    chapter = restored or parse()
+
+    def store() -> None:
+        rebuilt = chapter.facts.rebuilt
+        if restored:
+            reasons = {f"{fact} of {path}": reason for fact, reason in rebuilt.items()}
+            cache.rebuilt.update(reasons)
+        if rebuilt or not restored:
+            fields: dict[str, Any] = {key: write_value(getattr(chapter, key)) for key in _FIELDS}
+            cache.store(name, inputs, {**fields, "facts": chapter.facts.write()})
+
+    cache.do_at_end(store)
     return chapter
 
 
 def _parse(path: str, source: str, title: str, maths: bool) -> Chapter:
-    # Imported here: where every chapter is kept, no parser is needed.
+    # Imported here: if every chapter is in the cache, no parser is needed.
     from bindery.markdown.chapter_reader import parse_chapter
 
     return parse_chapter(path, source, title, maths=maths)
