@@ -330,4 +330,5 @@ def test_oldest_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         cache.close()
     cache = Cache(tmp_path, tmp_path / "stored")
     found = [cache.read(f"result {number}", {}, str) is not None for number in range(5)]
-    assert found[-1] and not found[0]
+    assert found[-1]
+    assert not found[0]
