@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bindery.core.facts import MISFITS, make_reader, write_value
+from bindery.core.facts import MISFITS, Facts, make_reader, write_value
 
 T = TypeVar("T")
 
@@ -103,6 +103,17 @@ class Cache:
             result = make()
             self.store(name, inputs, write_value(result))
         return result
+
+    def open_facts(self, name: str, inputs: Mapping[str, str]) -> Facts:
+        """The stored facts that depend on these inputs. New ones are stored at the end."""
+        facts = self.read(name, inputs, Facts) or Facts()
+
+        def store() -> None:
+            if facts.rebuilt:
+                self.store(name, inputs, facts.write())
+
+        self.do_at_end(store)
+        return facts
 
     def do_at_end(self, action: Callable[[], None]) -> None:
         """Call this when the cache is closed, for results that grow during a build."""

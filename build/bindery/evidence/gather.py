@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from bindery.evidence.records import Record, Scalar
 
 RECORDS_TABLE = "records"
-_TRACES = "traced views"
-"""Their name in the cache."""
 _RECORD_COLUMNS = (
     "record tool version method profile started date seconds ended complete newest stale nodes "
     "ranks machine hardware cpu accelerator accelerator_count torch"
@@ -276,7 +274,7 @@ def _trace_views(
 ) -> Mapping[str, TableProvenance]:
     from bindery.evidence.provenance import trace_table
 
-    traces = (cache and cache.read(_TRACES, {}, Facts)) or Facts()
+    traces = cache.open_facts("traced views", {}) if cache else Facts()
     provenance = {}
     for name, view in views.items():
         result = trace_table(database, view, tables[name], sources, traces)
@@ -284,6 +282,4 @@ def _trace_views(
             findings += result
         else:
             provenance[name] = result
-    if cache and traces.rebuilt:
-        cache.store(_TRACES, {}, traces.write())
     return provenance

@@ -31,11 +31,13 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _list_captions(scope: Scope, chapter: Chapter) -> Iterator[tuple[Span, str, str]]:
     """Where each caption is shown, its text, and where to change it."""
+    views = scope.facts.derive("titles", _ViewTitles, lambda: _list_view_titles(scope))
+    of_views = {name: (path, title) for name, path, title in views}
     for region in scope.quotations[chapter.path].regions:
-        view = scope.evidence.views.get(region.name)
-        if view is not None and region.kind != "value":
-            hint = f"say in `-- title:` of {view.path} what the reader should see"
-            yield region.opening, view.title, hint
+        if region.name in of_views and region.kind != "value":
+            path, title = of_views[region.name]
+            hint = f"say in `-- title:` of {path} what the reader should see"
+            yield region.opening, title, hint
     titles = chapter.facts.derive("titles", _Titles, lambda: tuple(_list_titles(chapter)))
     for span, title in titles:
         hint = "say in its title what the reader should see, or leave the title out"
@@ -43,6 +45,12 @@ def _list_captions(scope: Scope, chapter: Chapter) -> Iterator[tuple[Span, str, 
 
 
 _Titles = tuple[tuple[Span, str], ...]
+_ViewTitles = tuple[tuple[str, str, str], ...]
+
+
+def _list_view_titles(scope: Scope) -> _ViewTitles:
+    """Name, path and title of each view."""
+    return tuple((name, view.path, view.title) for name, view in scope.evidence.views.items())
 
 
 def _list_titles(chapter: Chapter) -> Iterator[tuple[Span, str]]:
