@@ -31,7 +31,7 @@ def load_book(
 ) -> Loaded:
     """Read every listed chapter, and parse all of them, or `only` some, or take from the cache what
     parsing gave. A chapter that cannot be read becomes a finding."""
-    tree = Tree(config.root)
+    tree = Tree(config.root, cache.open_facts("facts about files", {}) if cache else None)
     findings: list[Finding] = []
     parsers: dict[str, Callable[[], Chapter]] = {}
     parts = []

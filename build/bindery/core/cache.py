@@ -107,9 +107,11 @@ class Cache:
     def open_facts(self, name: str, inputs: Mapping[str, str]) -> Facts:
         """The stored facts that depend on these inputs. New ones are stored at the end."""
         facts = self.read(name, inputs, Facts) or Facts()
+        reason = self.rebuilt.pop(name, "")
 
         def store() -> None:
             if facts.rebuilt:
+                self.rebuilt.update({name: reason} if reason else facts.rebuilt)
                 self.store(name, inputs, facts.write())
 
         self.do_at_end(store)

@@ -1,4 +1,4 @@
-"""Facts: what can be worked out from one chapter alone, computed once and stored as JSON.
+"""Facts: what can be worked out from one chapter or file, computed once and stored as JSON.
 
 A fact is made of frozen dataclasses, tuples, enums and what JSON has itself.
 """
@@ -30,7 +30,8 @@ class Facts:
 
     def derive(self, name: str, kind: type[T], make: Callable[[], T], given: str = "") -> T:
         """The fact of this name and type, worked out with `make` unless it is known. If it depends
-        on more than the chapter, `given` is that input: when it changes, the fact is made again."""
+        on more than what the facts are about, `given` is that input: when it changes, the fact is
+        worked out again."""
         if name in self._known and self._known[name][0] == given:
             return self._known[name][1]  # type: ignore[return-value]
         fact: T | None = self._recall(name, kind, given)
@@ -44,7 +45,7 @@ class Facts:
             before, value = self._stored[name]
             if before == given:
                 return make_reader(kind)(value)
-            self.rebuilt[name] = "settings changed"
+            self.rebuilt[name] = "its inputs changed"
         except MISFITS:
             self.rebuilt[name] = "not in the cache"
         return None

@@ -95,7 +95,10 @@ def trace_table(
     columns = database.columns
     try:
         trace = known.derive(
-            view.name, Trace, lambda: trace_query(view.sql, columns), f"{view.sql}\n{columns}"
+            f"trace of the view {view.name}",
+            Trace,
+            lambda: trace_query(view.sql, columns),
+            given=f"{view.sql}\n{columns}",
         )
         names, rows = database.select(trace.sql)
     except UntraceableError as error:

@@ -243,8 +243,8 @@ def test_why(make_book: BookMaker, run_bindery: Runner) -> None:
     words = listing.read_text(encoding="utf-8") + "words:\n  more: less\n"
     listing.write_text(words, encoding="utf-8")
     assert explain("check") == [
-        "rebuilt findings of a.md: settings changed",
-        "rebuilt findings of b.md: settings changed",
+        "rebuilt findings of a.md: its inputs changed",
+        "rebuilt findings of b.md: its inputs changed",
         "rebuilt 2 results, reused 2",
     ]
 
