@@ -28,7 +28,7 @@ median margin. Rows that the tool itself did not trust are left out and counted.
 Every row is `within`. If every row is slower by the same factor, look at clocks and power limits.
 
 Exit status: 0 not worse; 1 worse than the other run by more than the margin; 2 not comparable, or
-wrong use.
+usage error.
 """
 
 import math

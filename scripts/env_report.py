@@ -23,7 +23,7 @@ user, serial numbers, UUIDs, addresses and job names are left out; `--with-hostn
 Every accelerator that you paid for, with the same model, memory, power limit and driver; no
 throttle reason but gpu_idle on an idle machine; no note that you cannot explain.
 
-Exit status: 0 done; 1 the demo found a wrong fact; 2 wrong use.
+Exit status: 0 done; 1 the demo found a wrong fact; 2 usage error.
 """
 
 import contextlib

@@ -37,7 +37,7 @@ numbers, UUIDs and addresses are never written.
 
 Every row is `ok`, every node has its GPUs, and the last line says that they match.
 
-Exit status: 0 all is well; 1 a problem, or no accelerator, was found; 2 wrong use.
+Exit status: 0 all is well; 1 a problem, or no accelerator, was found; 2 usage error.
 """
 
 import contextlib

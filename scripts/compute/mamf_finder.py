@@ -43,7 +43,7 @@ The GPUs of a node are within a few percent of each other, and a second run find
 rate. If that is far below the dense peak, look at clocks, power and throttle reasons in the JSON.
 
 Exit status: 0 done, also when the budget ended it; 1 a wrong answer, a rate above `--peak`, a
-device that failed, nothing measured, or a signal; 2 wrong use.
+device that failed, nothing measured, or a signal; 2 usage error.
 """
 
 import argparse

@@ -32,7 +32,7 @@ communication, and the check of each answer against float64.
 The best few widths are multiples of 64 or more, are within a percent of each other, and stay the
 best when the run is repeated. Use the number of tokens that one rank really has.
 
-Exit status: 0 done; 1 a wrong answer, a rate above `--peak`, or a signal; 2 wrong use.
+Exit status: 0 done; 1 a wrong answer, a rate above `--peak`, or a signal; 2 usage error.
 """
 
 import argparse

@@ -35,7 +35,7 @@ numbers and text are accepted.
 A good answer from `play`: the recorder and DETAIL name every fault, the barrier only the missing
 rank. From `read`: `no rank differs`, or the rank, its collective and its line of code.
 
-Exit status: 0 each fault was named as it should be, or no rank differs; 1 otherwise; 2 wrong use.
+Exit status: 0 each fault was named as it should be, or no rank differs; 1 otherwise; 2 usage error.
 """
 
 import argparse

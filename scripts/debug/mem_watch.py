@@ -33,7 +33,7 @@ stretched to keep it below a tenth of a core.
 A peak well below the node's memory, or the limit of the job, and PSS that stays level from the
 second epoch on. PSS that grows for hours is a leak, often in DataLoader workers.
 
-Exit status: that of the command (128 plus the number of the signal that ended it); 2 wrong use.
+Exit status: that of the command (128 plus the number of the signal that ended it); 2 usage error.
 """
 
 import argparse

@@ -40,7 +40,7 @@ In a program, copy this file next to it:
         step()
 
 A good answer: the same lines on all ranks up to the one where they diverge. For a hang, `tail -n 1`
-of each file. The exit status is that of the program; 2 for wrong use. Exit status of --demo: 0
+of each file. The exit status is that of the program; 2 for a usage error. Exit status of --demo: 0
 every line of a small program was traced, 1 not.
 """
 

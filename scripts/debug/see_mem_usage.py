@@ -38,7 +38,7 @@ PSS makes the kernel walk the page tables: a call takes 6 ms with torch imported
 RSS that stays level from the second epoch on, `reserved` that no longer grows, and some GiB free on
 the device at its peak. PSS that grows for hours is a leak, often in DataLoader workers.
 
-Exit status of --demo: 0 the growth matches what was taken, 1 not, 2 wrong use.
+Exit status of --demo: 0 the growth matches what was taken, 1 not, 2 usage error.
 """
 
 import argparse

@@ -38,7 +38,7 @@ graphs at hooks: find the fault in eager mode.
     python underflow_overflow.py --demo --lost    # what formats lose of gradients, by loss scale
 
 A good answer: the module with the planted overflow is named. Exit status: 0 it is,
-1 it is not, 2 wrong use.
+1 it is not, 2 usage error.
 """
 
 import argparse

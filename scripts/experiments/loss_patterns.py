@@ -33,7 +33,7 @@ The mean training loss since the previous reading, and the loss on 64 windows th
 With seed 0 on a CPU, the losses are those of the book to some digits: another version of torch adds
 in another order. A pattern that only one seed shows is not one.
 
-Exit status: 0 done; 1 the demo's runs did not end as they have to, or a signal; 2 wrong use.
+Exit status: 0 done; 1 the demo's runs did not end as they have to, or a signal; 2 usage error.
 """
 
 import functools

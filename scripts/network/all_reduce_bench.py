@@ -53,7 +53,7 @@ the way: NVLink within a node, the NICs between nodes. Only in-network reduction
 it. If the level is low, look at `NCCL_DEBUG=INFO` for the network and algorithm in use.
 
 Exit status: 0 done, also when the budget ended it; 1 a wrong answer, a rate above `--peak`, a rank
-that failed, or a signal; 2 wrong use.
+that failed, or a signal; 2 usage error.
 """
 
 import argparse

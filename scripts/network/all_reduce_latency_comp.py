@@ -40,7 +40,7 @@ latency: use larger buckets (`bucket_cap_mb` in DDP), or fewer and larger collec
 take the same time within a few percent. A row is `unsteady` where its samples spread or drift by
 more than 5 %.
 
-Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 wrong use.
+Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 usage error.
 """
 
 import argparse

@@ -44,7 +44,7 @@ Every port `ok`, all with the same rate and width, one firmware per NIC type, an
 grows under load. If a single port is not: reseat or replace the cable, then suspect the port.
 
 Exit status: 0 all ports are ok, or only their errors are of unknown age or not read; 1 a port has
-another verdict, or no port was found; 2 wrong use.
+another verdict, or no port was found; 2 usage error.
 """
 
 import argparse

@@ -41,7 +41,7 @@ NCCL_ALGO in the log, or the name of the file.
 No problem, and for each algorithm a range of sizes in which it is clearly faster. Small sizes
 measure latency: a rate below 1 MiB is not the speed of the network.
 
-Exit status: 0 done; 1 a line that disagrees, a wrong value, or no table; 2 wrong use.
+Exit status: 0 done; 1 a line that disagrees, a wrong value, or no table; 2 usage error.
 """
 
 import itertools

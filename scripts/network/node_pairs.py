@@ -46,7 +46,7 @@ No slow node, no slow link, and `slow from` 1.2. Take a slow node out and run th
 slow link, check cable, port and switch (ib_report.py). Many slow pairs without a slow node are a
 network of two speeds: near and far, or one rail of several.
 
-Exit status: 0 nothing is slow; 1 something is slow, dead or wrong, or a signal; 2 wrong use.
+Exit status: 0 nothing is slow; 1 something is slow, dead or wrong, or a signal; 2 usage error.
 """
 
 import argparse

@@ -36,7 +36,7 @@ Ratios of 2 to 10 are usual, and grow with the payload, because pickling does. W
 depends on how often you call: a millisecond per step of 100 ms is 1 %. Keep objects out of the
 training loop. `unsteady` means that the ratio's IQR is more than a quarter of its median.
 
-Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 wrong use.
+Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 usage error.
 """
 
 import importlib.util

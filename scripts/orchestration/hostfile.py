@@ -26,7 +26,7 @@ scontrol, which containers and Kubernetes pods lack.
 
 As many hosts as the job has nodes, and the slots that the launcher should fill.
 
-Exit status: 0 done; 1 the demo is wrong; 2 wrong use, or not a node list.
+Exit status: 0 done; 1 the demo is wrong; 2 usage error, or not a node list.
 """
 
 import os

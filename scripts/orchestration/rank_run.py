@@ -40,7 +40,7 @@ One line per rank, each with its own rank and CPUs, all with the same address an
 are `bound by the launcher` to one core instead of eight, use `--cpus exclusive`, or give
 `--cpus-per-task` to srun.
 
-Exit status: that of the command; with `--dry-run` 0; 2 wrong use.
+Exit status: that of the command; with `--dry-run` 0; 2 usage error.
 """
 
 import os

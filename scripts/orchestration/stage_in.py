@@ -38,7 +38,7 @@ The rate is archive bytes / seconds.
 gives to one node, all nodes together are at its limit.
 
 Exit status: 0 it is there (`--remove`: it is gone); 1 it does not fit, the archive is damaged or
-refused, or something else has its name; 130 a signal; 2 wrong use.
+refused, or something else has its name; 130 a signal; 2 usage error.
 """
 
 import contextlib

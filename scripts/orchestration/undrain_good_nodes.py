@@ -30,7 +30,7 @@ kernel (state D); restart the node. If a node comes back again and again, check 
 file systems and GPUs (gpu_health.py) first.
 
 Exit status: 0 nothing is drained, or all nodes are clean or resumed; 1 something is left, or
-a node does not answer; 2 wrong use, or Slurm does not answer.
+a node does not answer; 2 usage error, or Slurm does not answer.
 """
 
 import json

@@ -29,7 +29,7 @@ cache, names and sizes may still be cached; `new`: files are created or removed,
 
 At most `slower` when warm, at most `slow` when cold, and `git status` below a second.
 
-Exit status: 0 done; 1 a wrong answer, a command that failed, or a signal; 2 wrong use.
+Exit status: 0 done; 1 a wrong answer, a command that failed, or a signal; 2 usage error.
 """
 
 import argparse

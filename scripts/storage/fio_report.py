@@ -31,7 +31,7 @@ Files that fio_scan kept (`NAME.run1.json`) are repeats of one load: their row s
 Every row is `ok`: direct I/O and no error. `buffered` rows measure the page cache.
 
 Exit status: 0 done; 1 a file without results, a job that failed, or jobs that did not run at the
-same time; 2 wrong use.
+same time; 2 usage error.
 """
 
 import os

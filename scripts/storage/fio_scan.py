@@ -37,7 +37,7 @@ Rows that are `ok`, and the same on another day. A local NVMe drive reads some G
 and some 100,000 times per second in blocks of 4 KiB.
 
 Exit status: 0 done, also when the budget ended it; 1 a row is FAILED or NOT SIMULTANEOUS, or a
-signal; 2 wrong use: no fio, too little space, no such directory.
+signal; 2 usage error: no fio, too little space, no such directory.
 """
 
 import argparse

@@ -25,7 +25,7 @@ session and whose parent is dead. It needs Linux.
 
 A good answer: `runs` for everything that your tests require, and `all ended` for the timeout.
 
-Exit status: 0 done, 1 a process outlived the timeout, 2 wrong use.
+Exit status: 0 done, 1 a process outlived the timeout, 2 usage error.
 """
 
 import argparse

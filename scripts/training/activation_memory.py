@@ -31,7 +31,7 @@ gradients. A library's own layer may keep more, for norms written out in float32
 `--recompute full` keeps 1 copy. Without recomputation and with sdpa a Llama-like layer keeps 20 to
 40. Where eager keeps much more than sdpa, use the fused kernel before you recompute anything.
 
-Exit status: 0 done; 1 gradients differ, a layer did not fit into memory, or a signal; 2 wrong use.
+Exit status: 0 done; 1 gradients differ, a layer did not fit, or a signal; 2 usage error.
 """
 
 import argparse

@@ -34,7 +34,7 @@ A plan in which memory per rank leaves a tenth of the device free, traffic takes
 compute that it overlaps with, checkpoints cost one or two percent, and the assumed MFU has been
 measured on such hardware.
 
-Exit status: 0 done; 1 the demo's answer is wrong; 2 wrong use, or inputs that contradict each
+Exit status: 0 done; 1 the demo's answer is wrong; 2 usage error, or inputs that contradict each
 other or exceed the peak.
 """
 

@@ -32,7 +32,7 @@ tensors stays as it is.
 `nothing to gain` for all files. Where a file shrank, add `.clone()` to the slice in the code that
 saved it: otherwise the next one will be just as large.
 
-Exit status: 0 done; 1 a file was refused or not written, or a signal; 2 wrong use.
+Exit status: 0 done; 1 a file was refused or not written, or a signal; 2 usage error.
 """
 
 import contextlib

@@ -34,7 +34,7 @@ folder is called `.NAME.partial` until all is in it. `.safetensors` need the pac
 
 `ok` for each file, about half of the bytes, and no value that became infinite.
 
-Exit status: 0 done; 1 a file was refused or did not verify, or a signal; 2 wrong use.
+Exit status: 0 done; 1 a file was refused or did not verify, or a signal; 2 usage error.
 """
 
 import argparse

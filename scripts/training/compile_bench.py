@@ -36,7 +36,7 @@ On a CPU Inductor needs g++ or clang++.
 One graph, no breaks; a speedup above 1 that is larger than the spread; a break-even far below the
 number of steps of your run.
 
-Exit status: 0 done; 1 a wrong answer, a mode that failed, or a signal; 2 wrong use.
+Exit status: 0 done; 1 a wrong answer, a mode that failed, or a signal; 2 usage error.
 """
 
 import argparse

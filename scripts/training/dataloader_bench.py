@@ -36,7 +36,7 @@ The recommendation is the fewest workers whose step is within 2 % of the best.
 
 A setting with a wait below 2 % at your step time.
 
-Exit status: 0 done; 1 a batch was wrong, loading failed, or a signal; 2 wrong use.
+Exit status: 0 done; 1 a batch was wrong, loading failed, or a signal; 2 usage error.
 """
 
 import argparse

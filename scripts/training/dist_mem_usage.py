@@ -30,7 +30,7 @@ round shows what is freed. Buffers grow with the number of ranks, so use as many
 All ranks use about the same, and nothing of the second round stays. Where rank 0 uses more,
 other ranks made a context on its device: they have to set their own device first.
 
-Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 wrong use.
+Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 usage error.
 """
 
 import argparse

@@ -33,8 +33,8 @@ explains less than half of their variance, or for further ahead than ten times t
 
 `ok` in every row, and a forecast of months, or none because nothing grows.
 
-Exit status: 0 all is ok; 1 something is not, or an alert could not be sent; 2 wrong use or an error
-in the file.
+Exit status: 0 all is ok; 1 something is not, or an alert could not be sent; 2 usage error or an
+error in the file.
 """
 
 import argparse

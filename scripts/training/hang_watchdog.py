@@ -38,8 +38,8 @@ stacks; `--faulthandler-file '/tmp/stacks.{pid}'` names its files.
 No report, and the job ends by itself. Otherwise look at the outlier: the others wait for it. If all
 ranks are at the same collective, suspect the network or a GPU.
 
-Exit status: 0 no hang, or done; 1 a hang, no stacks, or a signal; 2 wrong use. `run` exits with the
-status of its command.
+Exit status: 0 no hang, or done; 1 a hang, no stacks, or a signal; 2 usage error. `run` exits with
+the status of its command.
 """
 
 import argparse

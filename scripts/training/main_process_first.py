@@ -24,7 +24,7 @@ Copy this file next to your script. torchrun sets what it reads; srun needs two 
     MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1) MASTER_PORT=29500 \\
         srun --kill-on-bad-exit python train.py
 
-Exit status of --demo: 0 the right rank went first, 1 not, 2 wrong use.
+Exit status of --demo: 0 the right rank went first, 1 not, 2 usage error.
 """
 
 import argparse

@@ -39,7 +39,7 @@ firmware does not report the node of the GPU (use `--node-map`), and `not allowe
 launcher or a container gave this rank CPUs far from its GPU.
 
 Exit status: that of the program; with `--show` 0 done, 1 a rank is `not allowed` or failed its
-check; 2 wrong use.
+check; 2 usage error.
 """
 
 import os

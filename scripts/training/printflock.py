@@ -15,7 +15,7 @@ Copy this file next to your script, or paste the function. `--demo` shows the di
 
     from printflock import printflock as print
 
-Exit status of --demo: 0 all lines arrived whole, 1 not, 2 wrong use.
+Exit status of --demo: 0 all lines arrived whole, 1 not, 2 usage error.
 """
 
 import fcntl

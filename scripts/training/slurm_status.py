@@ -34,8 +34,8 @@ or `--group` only your own jobs are watched. squeue is asked once for all watche
 
 `running`, or `pending` with a reason that passes: Resources, Priority, BeginTime, Dependency.
 
-Exit status: 0 every watch runs or waits; 1 one does not, or an alert could not be sent; 2 wrong use
-or an error in the file.
+Exit status: 0 every watch runs or waits; 1 one does not, or an alert could not be sent; 2 usage
+error or an error in the file.
 """
 
 import contextlib

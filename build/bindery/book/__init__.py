@@ -1,1 +1,1 @@
-"""A book on disk: loaded, resolved, with its history and editions."""
+"""A book on disk: loading, link resolution, history and editions."""

@@ -1,5 +1,4 @@
-"""What git remembers of a book: the lines that are new since a revision, files as they were, and
-what each commit changed."""
+"""Ask git about a book: new lines since a revision, old versions of files, changes per commit."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.processes import GIT, CommandMissingError, CommandTimeoutError, run_command
 
 _SECONDS = 60.0
-# Whatever the settings of a user; no line of a file can look like a header.
+# Override user settings so that no line of a file can look like a header.
 _PATCH = (
     *("--unified=0", "--inter-hunk-context=0", "--relative"),
     *("--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/"),
@@ -25,13 +24,12 @@ _PATCH = (
 
 
 def find_added_lines(root: Path, rev: str) -> Mapping[str, frozenset[int]]:
-    """The lines below `root` that were added or changed since `rev`, by path, committed or not.
+    """The lines below `root` added or changed since `rev`, by path, committed or not.
 
-    Where `rev` is on another branch, the point counts at which the two went apart, so that what
-    the other branch has changed since is not taken for ours. All lines of a file that git does
-    not know yet, and does not ignore, are new.
+    If `rev` is on another branch, compare with the merge base, so that changes on that branch do
+    not count. All lines of untracked files are new, unless ignored.
 
-    Raises ConfigError where `root` is in no repository of git or has no such revision.
+    Raises ConfigError if `root` is not in a git repository or the revision does not exist.
     """
     base = _find_base(root, rev)
     text = ask_git(root, "diff", *_PATCH, "--find-renames", base, "--", ".", must_work=True)
@@ -48,10 +46,10 @@ def find_added_lines(root: Path, rev: str) -> Mapping[str, frozenset[int]]:
 
 
 def find_changed_files(root: Path, rev: str) -> frozenset[str]:
-    """The files below `root` that are not what they were at `rev`, by path; those that git does
-    not know yet, and does not ignore, among them.
+    """The files below `root` that differ from `rev`, by path, including untracked ones unless
+    ignored.
 
-    Raises ConfigError where `root` is in no repository of git or has no such revision.
+    Raises ConfigError if `root` is not in a git repository or the revision does not exist.
     """
     options = ("--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z")
     changed = ask_git(root, "diff", *options, _find_base(root, rev), "--", ".", must_work=True)
@@ -64,16 +62,16 @@ def _list_unknown(root: Path) -> Iterable[str]:
 
 
 def read_file_at(root: Path, rev: str, path: str) -> str:
-    """The text of a file below `root` as it was at `rev`; empty where it was not there.
+    """The text of a file below `root` at `rev`; empty if it did not exist.
 
-    Raises ConfigError where `root` is in no repository of git or has no such revision.
+    Raises ConfigError if `root` is not in a git repository or the revision does not exist.
     """
     return ask_git(root, "cat-file", "blob", f"{_find_base(root, rev)}:./{path}")
 
 
 def find_last_changes(root: Path) -> Mapping[str, str]:
-    """The day, as in 2026-11-20, on which each file below `root` was last changed by a commit, by
-    path. Empty where git does not know: no repository, no git, or a clone without its history."""
+    """The date, as in 2026-11-20, of the last commit to each file below `root`, by path. Empty
+    without git, outside a repository, and in a shallow clone."""
     try:
         return _read_days(root, read_refs(root))
     except ConfigError:
@@ -81,8 +79,8 @@ def find_last_changes(root: Path) -> Mapping[str, str]:
 
 
 def read_refs(root: Path) -> str:
-    """All branches and tags and where they are: what has been read of a history is true as long as
-    this is the same. Raises ConfigError where git is not there."""
+    """All branches and tags with their commits: the history is unchanged as long as this is. Raises
+    ConfigError if git is not available."""
     return ask_git(root, "show-ref", "--head")
 
 
@@ -102,7 +100,7 @@ def _read_days(root: Path, _refs: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit. `time` is that of the committer, as in 2026-11-20T10:30:00+01:00."""
+    """A commit. `time` is the committer's, as in 2026-11-20T10:30:00+01:00."""
 
     id: str
     time: str
@@ -110,7 +108,7 @@ class Commit:
 
     @property
     def short(self) -> str:
-        """Its id as editions print it."""
+        """The short id that editions print."""
         return self.id[:10]
 
     @property
@@ -120,27 +118,27 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The commits that led to what is built, newest first, and the names that tags give to some.
-    A shallow clone has the newest commits only."""
+    """The commits behind a build, newest first, and their tags. A shallow clone has only the
+    newest commits."""
 
     commits: tuple[Commit, ...]
     tags: Mapping[str, tuple[str, ...]]
-    """Names of tags by the id of their commit."""
+    """Tag names by commit id."""
     is_shallow: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines of a file that a commit took out, and those that it put in their place."""
+    """Lines that a commit removed from a file, and the lines that replaced them."""
 
     first: int
-    """The line at which the latter begin."""
+    """The number of the first new line."""
     removed: tuple[str, ...]
     added: tuple[str, ...]
 
 
 def read_history(root: Path) -> History | None:
-    """The commits behind a book; None where it is in no repository, or there is no git."""
+    """The commits behind a book; None without git or outside a repository."""
     try:
         text = ask_git(root, "log", "--no-show-signature", "--format=%H%x00%cI%x00%s%x00")
         shallow = ask_git(root, "rev-parse", "--is-shallow-repository").strip()
@@ -156,16 +154,16 @@ def read_history(root: Path) -> History | None:
     names: dict[str, tuple[str, ...]] = {}
     for line in tags.splitlines():
         *ids, name = line.split()
-        # Of a tag with a text the second id is the commit.
+        # For an annotated tag, the second id is the commit's.
         names[ids[-1]] = (*names.get(ids[-1], ()), name)
     return History(commits, names, shallow != "false") if commits else None
 
 
 def read_changes(root: Path, paths: Iterable[str]) -> Mapping[str, Mapping[str, Sequence[Hunk]]]:
-    """What each commit changed in files or folders below `root`, by the id of the commit and the
-    path of the file. What merges bring is told of the commits that they bring.
+    """What each commit changed in files or folders below `root`, by commit id and path. Merges have
+    no changes of their own.
 
-    Raises ConfigError where git does not answer.
+    Raises ConfigError if git fails.
     """
     wanted = [f":(literal){path}" for path in paths]
     if not wanted:
@@ -180,7 +178,7 @@ def read_changes(root: Path, paths: Iterable[str]) -> Mapping[str, Mapping[str, 
 
 
 def _read_patch(patch: str) -> Iterator[tuple[str, Sequence[Hunk]]]:
-    """Each file of a patch with its hunks; none for a file that is not a text."""
+    """Each file of a patch with its hunks; none for a binary file."""
     for file in re.split(r"^diff --git .*\n", patch, flags=re.MULTILINE)[1:]:
         head, *hunks = re.split(r"^@@ -\S+ \+(\d+).*\n", file, flags=re.MULTILINE)
         names = re.findall(r"^(?:---|\+\+\+) (.*?)\t?$", head, flags=re.MULTILINE)
@@ -200,48 +198,46 @@ def _read_hunk(first: str, text: str) -> Hunk:
 
 
 def _find_base(root: Path, rev: str) -> str:
-    """The commit at which HEAD and a revision went apart; the revision itself where there is
-    none."""
+    """The merge base of HEAD and a revision; the revision itself if there is none."""
     commit = _find_commit(root, rev)
     return ask_git(root, "merge-base", commit, "HEAD").strip() or commit
 
 
 def _find_commit(root: Path, rev: str) -> str:
     if not ask_git(root, "rev-parse", "--git-dir").strip():
-        message = f"'{root}' is in no repository of git, which would know what is new since '{rev}'"
+        message = f"'{root}' is not in a git repository, so nothing can be new since '{rev}'"
         raise ConfigError(Finding(Span.whole(str(root)), "config", message))
     commit = ""
-    if rev and not rev.startswith("-"):  # git would take it for an option
+    if rev and not rev.startswith("-"):  # git would parse it as an option
         commit = ask_git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").strip()
     if not commit:
         message = f"git knows no revision '{rev}'"
-        hint = "a branch, a tag or a commit, such as origin/main; a shallow clone may lack it"
+        hint = "name a branch, tag or commit, such as origin/main; a shallow clone may lack it"
         raise ConfigError(Finding(Span.whole("--since"), "config", message, hint))
     return commit
 
 
 def ask_git(folder: Path, *arguments: str, must_work: bool = False) -> str:
-    """What git prints; nothing where it fails, unless it has to work.
+    """The output of git; empty if it fails, unless `must_work`.
 
-    Raises ConfigError where it has to and does not, and where git is not installed.
+    Raises ConfigError if it fails and must work, or if git is not installed.
     """
     try:
         ended = run_command((*GIT, *arguments), folder=folder, timeout=_SECONDS)
     except (CommandMissingError, CommandTimeoutError) as error:
-        reason = f"git does not answer: {error}"
+        reason = f"git cannot be run: {error}"
         raise ConfigError(Finding(Span.whole(str(folder)), "config", reason)) from None
     if ended.returncode == 0:
         return ended.stdout
     if must_work:
-        lines = ended.stderr.strip().splitlines() or ["it says no reason"]
-        message = f"`git {arguments[0]}` fails: {lines[-1]}"
+        lines = ended.stderr.strip().splitlines() or ["no reason given"]
+        message = f"`git {arguments[0]}` failed: {lines[-1]}"
         raise ConfigError(Finding(Span.whole(str(folder)), "config", message))
     return ""
 
 
 def _read_name(written: str) -> str:
-    """A path as git writes it into a diff: between quotes where a character is out of the
-    ordinary, with the escapes of C."""
+    """Decode a path in a diff, which git quotes with C escapes if it has unusual characters."""
     if written.startswith('"'):
         written = ast.literal_eval(f"b{written}").decode("utf-8", "replace")
     return written

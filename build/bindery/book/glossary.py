@@ -1,4 +1,4 @@
-"""Which chapter is the glossary of a book, and the names of a term as they are written there."""
+"""Find the glossary of a book and the names of its terms."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from bindery.core.model import Book, Chapter
 GLOSSARIES = frozenset(
     ("glossary", "glossaire", "glossar", "glosario", "glossario", "gloss\u00e1rio")
 )
-"""What a glossary is called, in the languages that have nearly the same word."""
+"""Titles of glossaries in several languages."""
 
 _PARENTHESES = re.compile(r"\s*\(([^()]+)\)")
 _JOINTS = re.compile(r"[-_ ]")
 
 
 def is_glossary(chapter: Chapter) -> bool:
-    """Whether its title or its file says that the chapter explains the terms of the book."""
+    """Whether the chapter's title or file name says that it is the glossary."""
     path = PurePosixPath(chapter.path)
     name = path.stem if path.stem.lower() not in ("readme", "index") else path.parent.name
     return not GLOSSARIES.isdisjoint((name.casefold(), chapter.title.casefold()))
 
 
 def find_glossary(book: Book) -> str:
-    """The path of the chapter that explains the terms of the book; empty where it has none."""
+    """The path of the glossary; empty if the book has none."""
     return next((chapter.path for chapter in book.chapters if is_glossary(chapter)), "")
 
 
@@ -36,13 +36,13 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def is_abbreviation(name: str) -> bool:
-    """Whether a name is found in its capitals only."""
+    """Whether a name must match in capitals only."""
     return sum(character.isupper() for character in name) > 1
 
 
 def match_name(name: str) -> re.Pattern[str]:
-    """What finds a name in a text: whole words, the plural too; hyphen, blank and underscore are
-    one, so that `all_reduce` is an all-reduce."""
+    """A pattern for a name: whole words, also in the plural; hyphen, blank and underscore are
+    equivalent, so that `all_reduce` matches all-reduce."""
     words = "[-_\\s]".join(re.escape(word) for word in _JOINTS.split(name))
     flags = re.NOFLAG if is_abbreviation(name) else re.IGNORECASE
     return re.compile(rf"(?<![^\W_]){words}(?:e?s)?(?![^\W_])", flags)

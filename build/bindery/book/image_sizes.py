@@ -1,4 +1,4 @@
-"""Images that are larger than any output shows them."""
+"""Find images that are larger than any output shows them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_BYTES = 500_000
-"""Bytes from which an image is large, whatever it shows: as much as a chapter of text, many times
-over."""
+"""An image of this many bytes is large whatever it shows: many times the text of a chapter."""
 MAX_WIDTH = 2400
-"""Pixels beyond which an image is too wide: the widest column of the site, on a screen with two
-dots for each pixel. The ebooks show 1,600."""
+"""An image of more pixels is too wide: the site's widest column at two device pixels per CSS pixel.
+Ebooks show 1,600."""
 _LOOKED_AT = 100_000
-"""Bytes below which an image is not opened: it is not worth a look."""
+"""Smaller files are not opened."""
 _PHOTO = 0.6
-"""Bytes a pixel from which a PNG must be a photo: drawings take a third of this."""
+"""A PNG with more bytes per pixel must be a photo: drawings need a third of this."""
 
 
 @dataclass(frozen=True, slots=True)
 class LargeImage:
-    """An image that is larger than it need be, by its header."""
+    """An image that is larger than needed, by its header."""
 
     path: str
     bytes: int
     width: int
     height: int
     kind: str
-    """Its format in capitals: PNG, JPEG."""
+    """The format in capitals: PNG, JPEG."""
 
     @property
     def is_wide(self) -> bool:
@@ -46,12 +45,12 @@ class LargeImage:
 
     @property
     def is_photo(self) -> bool:
-        """Whether it is a photo in a format that is made for drawings."""
+        """Whether it is a photo in a format for drawings."""
         return self.kind == "PNG" and self.bytes > _PHOTO * self.width * self.height
 
 
 def list_shown_images(config: Config, tree: Tree, resolved: ResolvedBook) -> dict[str, Span]:
-    """The images of a book, its cover among them, each with the first place that shows it."""
+    """The images of a book, including the cover, with the first place that shows each."""
     shown: dict[str, Span] = {}
     for chapter in resolved.book.chapters:
         for link in chapter.links:
@@ -64,8 +63,8 @@ def list_shown_images(config: Config, tree: Tree, resolved: ResolvedBook) -> dic
 
 
 def find_large(tree: Tree, path: str) -> LargeImage | None:
-    """The size of an image if it is large; None if it is not, or cannot be read. Only headers are
-    read, and those of small files not at all."""
+    """The size of an image if it is large; None if it is not or cannot be read. Reads only headers,
+    and nothing of small files."""
     try:
         size = (tree.root / path).stat().st_size
     except OSError:
@@ -81,7 +80,7 @@ def find_large(tree: Tree, path: str) -> LargeImage | None:
 
 
 def _list_errors() -> tuple[type[Exception], ...]:
-    """What Pillow raises for files that it cannot, or will not, read."""
+    """Exceptions that Pillow raises for files it cannot or will not read."""
     from PIL import Image
 
     return (
@@ -95,7 +94,7 @@ def _list_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def _open(file: Path) -> Iterator[Image]:
-    """An image, however many pixels it has up to what Pillow refuses to open."""
+    """Open an image of any size that Pillow accepts."""
     from PIL import Image
 
     with warnings.catch_warnings():

@@ -1,7 +1,7 @@
-"""All Markdown files of a repository, chapters of the book or not, as they are typed.
+"""All Markdown files of a repository, chapters or not, as typed.
 
-A chapter is kept with line feeds only. Commands that edit files need them as they are on disk, so a
-document also carries its raw text; both have the same lines.
+Chapters contain line feeds only. Commands that edit files need the original text, so a document
+also has the raw text of its file; the line numbers are the same.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from bindery.markdown.link_typing import Form, Style, read_form
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _HIDDEN_FOLDERS = (".github",)
-"""Hidden folders whose Markdown is shown to readers all the same."""
+"""Hidden folders whose Markdown GitHub shows to readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A Markdown file: its text as it is on disk, and parsed."""
+    """A Markdown file: its raw text, and parsed."""
 
     text: str
     chapter: Chapter
@@ -39,7 +39,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The new text for a place. It is within one line."""
+    """A replacement within one line."""
 
     span: Span
     old: str
@@ -49,26 +49,25 @@ class Edit:
 def read_documents(
     tree: Tree, config: Config, known: Iterable[Chapter] = ()
 ) -> Mapping[str, Document]:
-    """Read every Markdown file below the root. `known` are chapters that are parsed already.
+    """Read all Markdown files below the root. `known` are chapters that are already parsed.
 
-    Files that are neither chapters nor UTF-8 are left out, because what they link to cannot be
-    known. So are symbolic links, and folders with a `chapters.yaml`, which are other books.
-    Raises BookError where a chapter of the book cannot be read.
+    Skips symbolic links, other books (folders with a `chapters.yaml`), and files outside the book
+    that are not UTF-8. Raises BookError if a chapter cannot be read.
     """
     parsed = {chapter.path: chapter for chapter in known}
     documents: dict[str, Document] = {}
     listed = {entry.path: entry.span for entry in config.chapters}
     faults: list[Finding] = []
     for path in dict.fromkeys((*listed, *_list_markdown(tree))):
-        # A symbolic link is another name: the file itself is there too, or outside the book.
+        # The file behind a symbolic link is read itself, or is outside the book.
         if (tree.root / path).is_symlink() and (path not in listed or tree.leaves_root(path)):
             continue
         try:
             text = tree.read_bytes(path).decode("utf-8")
         except (OSError, UnicodeDecodeError):
             if path in listed:
-                message = f"the chapter '{path}' cannot be read, so its links are not known"
-                hint = "`bindery check` says what is wrong with it"
+                message = f"cannot read the chapter '{path}', so its links are unknown"
+                hint = "run `bindery check` to see why"
                 faults.append(Finding(listed[path], "missing-chapter", message, hint))
             continue
         documents[path] = make_document(path, text, maths=config.maths, chapter=parsed.get(path))
@@ -80,7 +79,7 @@ def read_documents(
 def make_document(
     path: str, text: str, *, maths: bool = False, chapter: Chapter | None = None
 ) -> Document:
-    """The document of a text as it is on disk."""
+    """The document for a text as it is on disk."""
     source = read_source(text)
     if chapter is None or chapter.source != source:
         chapter = parse_chapter(path, source, maths=maths)
@@ -88,7 +87,7 @@ def make_document(
 
 
 def read_source(text: str) -> str:
-    """A text as the parser gets it: line feeds only, no byte order mark."""
+    """A text as the parser expects it: line feeds only, no byte order mark."""
     return join_lines(text.removeprefix("\ufeff"))
 
 
@@ -100,7 +99,7 @@ def _list_markdown(tree: Tree) -> Iterator[str]:
 
 
 def _is_in_another_book(tree: Tree, path: str) -> bool:
-    """Whether a folder on the way has its own list of chapters: its links start elsewhere."""
+    """Whether a parent folder has its own chapters.yaml."""
     parents = (str(parent) for parent in PurePosixPath(path).parents)
     return any(FILE_NAME in tree.list_folder(parent) for parent in parents if parent != ".")
 
@@ -124,14 +123,14 @@ def read_link_form(link: Link, chapter: Chapter) -> Form | None:
 
 
 Resolved = tuple[tuple[Link, Resolution], ...]
-"""The links of a document in order, those of its definitions last, and where each leads."""
+"""The links of a document in order, then those of its definitions, and their targets."""
 
 
 def resolve_documents(
     documents: Iterable[Document], tree: Tree, config: Config
 ) -> Mapping[str, Resolved]:
-    """Where each link leads, by the path of its document. All documents count as chapters here,
-    so that the anchors of other Markdown files are known as well."""
+    """The link targets of each document by path. Every document counts as a chapter, so that all
+    anchors are known."""
     chapters = []
     for document in documents:
         chapter = document.chapter
@@ -145,9 +144,9 @@ def resolve_documents(
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """The text with each edit made; line ends and everything else stay as they are.
+    """Apply edits to a text; everything else, including line ends, stays the same.
 
-    Raises ValueError where an edit does not find what it is to replace.
+    Raises ValueError if the text to replace is not there.
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     lines = _LINE.findall(text.removeprefix(mark))
@@ -161,8 +160,8 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def find_typed(link: Link, chapter: Chapter) -> str | None:
-    """The destination of a link letter by letter as it is in the file, entities and all; None
-    where it is not where the parser says."""
+    """The destination of a link exactly as typed in the file, with entities; None if it is not at
+    the position that the parser reports."""
     line = chapter.lines[link.span.line - 1]
     start = link.span.col - 1
     if line.startswith(link.raw, start):

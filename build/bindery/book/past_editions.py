@@ -1,7 +1,7 @@
-"""The editions of a book: what git and the change log tell of each, by chapter.
+"""The editions of a book: per chapter, what git and the change log say about each.
 
-An edition is what a tag `v...` names; what has come since the last one is the newest. Values in,
-values out: git is asked by `history`.
+An edition is a tag `v...`; the newest one is everything since the last tag. Without I/O: the
+caller asks git.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bindery.core.model import ConfigError
 from bindery.core.repository import MARKDOWN, RECORDS_FOLDER
 
 MOST_COMMITS = 1000
-"""Commits that are told, the newest first."""
+"""Commits to include, newest first."""
 _HEADING = re.compile(r"^## +\[?v?(?P<name>[^\]\s]+)\]?.*$", re.MULTILINE)
 _UNRELEASED = "unreleased"
 _Pairs = tuple[tuple[str, str], ...]
@@ -29,23 +29,23 @@ _WORD = re.compile(r"(?<!\S)\S*?[^\W_]\S*")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit changed in a chapter, or beside the chapters."""
+    """A commit's changes to a chapter, or to records and data."""
 
     place: int
-    """How many commits are newer."""
+    """Number of newer commits."""
     commit: Commit
     added: int = 0
     removed: int = 0
-    """Words. One that was replaced counts in both."""
+    """Words; a replaced word counts as added and removed."""
     rows: int = 0
-    """Rows of tables that are new or not what they were."""
+    """New or changed table rows."""
     files: tuple[str, ...] = ()
-    """Records and files of data."""
+    """Records and data files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A chapter by its path, or empty for records and data, with its changes, newest first."""
+    """A chapter by path, or records and data if empty, with its changes, newest first."""
 
     path: str
     title: str
@@ -70,14 +70,14 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class PastEdition:
-    """An edition: its tag, empty for what has come since the last one, and what changed in it."""
+    """An edition: its tag, empty for changes since the last one, and its changes."""
 
     tag: str
     commits: tuple[Commit, ...]
     """Newest first; at least one."""
     subjects: tuple[Subject, ...]
     notes: str
-    """What the change log says of it, in Markdown."""
+    """Its part of the change log, in Markdown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,12 @@ class Editions:
     commits: tuple[Commit, ...]
     tags: Mapping[str, tuple[str, ...]]
     is_whole: bool
-    """Whether the history is there to its beginning."""
+    """Whether the history is complete, not a shallow clone's."""
 
 
 def find_editions(config: Config, titles: Mapping[str, str], log: str) -> Editions | None:
-    """The editions of a book, whose chapters have these titles by path; `log` is its change log.
-    None where git knows nothing of it."""
+    """The editions of a book with these chapter titles by path and this change log; None without a
+    git history."""
     former = tuple((move.old, move.new) for move in config.moved)
     try:
         refs = read_refs(config.root)
@@ -102,7 +102,7 @@ def find_editions(config: Config, titles: Mapping[str, str], log: str) -> Editio
     return _read_editions(config.root, refs, config.data, tuple(titles.items()), former, log)
 
 
-@lru_cache(maxsize=2)  # while a book is watched, its history stays as it is
+@lru_cache(maxsize=2)  # in watch mode the history rarely changes
 def _read_editions(
     root: Path, refs: str, data: str, chapters: _Pairs, moved: _Pairs, log: str
 ) -> Editions | None:
@@ -133,7 +133,7 @@ def _read_editions(
 def _group(
     commits: Sequence[Commit], tags: Mapping[str, tuple[str, ...]]
 ) -> list[tuple[str, list[tuple[int, Commit]]]]:
-    """The commits of each edition, with how many are newer."""
+    """The commits of each edition, with the number of newer ones."""
     groups: list[tuple[str, list[tuple[int, Commit]]]] = []
     for place, commit in enumerate(commits):
         names = tags.get(commit.id, ())
@@ -146,11 +146,11 @@ def _group(
 def _read_commit(
     place: int, commit: Commit, files: Mapping[str, Sequence[Hunk]], former: Mapping[str, str]
 ) -> list[tuple[str, Change]]:
-    """What a commit changed, by the path of the chapter; by none what it changed beside them."""
+    """A commit's changes by chapter path; changes outside chapters have an empty path."""
     chapters: dict[str, list[Hunk]] = {}
     beside = []
     for path, hunks in files.items():
-        if path.endswith(MARKDOWN):  # one that moved is in the commit twice
+        if path.endswith(MARKDOWN):  # a moved chapter is in the commit twice
             chapters.setdefault(former.get(path, path), []).extend(hunks)
         elif PurePosixPath(path).suffix in (".csv", ".json"):
             beside.append(path)
@@ -165,8 +165,8 @@ def _read_commit(
 
 
 def _compare(hunks: Sequence[Hunk], read: Callable[[str], Iterable[str]]) -> tuple[int, int]:
-    """How much came and how much went. What is in both is neither, for a paragraph is one
-    line, and text moves."""
+    """How much was added and removed. Text on both sides does not count: a paragraph is one line,
+    and text moves."""
     old = Counter(piece for hunk in hunks for line in hunk.removed for piece in read(line))
     new = Counter(piece for hunk in hunks for line in hunk.added for piece in read(line))
     return (new - old).total(), (old - new).total()
@@ -181,7 +181,7 @@ def _list_rows(line: str) -> Iterable[str]:
 
 
 def read_change_log(text: str) -> Mapping[str, str]:
-    """What a change log says of each version, by its number; `unreleased` for what has none."""
+    """The sections of a change log by version; `unreleased` for the one without."""
     headings = list(_HEADING.finditer(text))
     return {
         heading["name"].lower(): text[

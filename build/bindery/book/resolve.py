@@ -1,8 +1,8 @@
-"""Links to targets: the one place that knows where a link leads.
+"""Resolve links to targets.
 
-The checker and all outputs read what this module says, so a link that passes the check is the
-link that is written. Relative paths start at the folder of the chapter, absolute ones at the
-root of the repository, as on GitHub.
+The checker and all outputs use this module, so the links that pass the check are the links that
+are written. As on GitHub, relative paths start at the chapter's folder and absolute ones at the
+repository root.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _ARCHIVE = re.compile(
     r"(?:(?:web|wayback)/)?(?:[\d*][\w.*-]*/)?",
     re.IGNORECASE,
 )
-"""What is before a page in the address of its copy: the archive, and the day."""
+"""The prefix of an archived page: the archive and the date."""
 _COPY = re.compile(
     r"(?:https?:/{1,2})?(?:(?:web\.|www\.)?archive\.org(?::\d+)?/(?:web|wayback)/(?=[\w*])"
     r"|archive\.(?:ph|is|today|fo|li|md|vn)/(?=\w{4}))",
     re.IGNORECASE,
 )
-"""How the address of such a copy begins, also where it is typed without its scheme."""
+"""The start of such an address, with or without a scheme."""
 _AS_PAGE = re.compile(r"(?:(?:^|/)index)?\.html?$", re.IGNORECASE)
-"""The end of a path as book tools write it, where the file is Markdown."""
+"""The suffix of pages in other book tools, where the file is Markdown."""
 
 
 def resolve_book(
@@ -66,10 +66,10 @@ def resolve_book(
     schemes: tuple[str, ...],
     parsers: Mapping[str, Callable[[], Chapter]] | None = None,
 ) -> ResolvedBook:
-    """Resolve every link of every chapter, and every definition that no link reads.
+    """Resolve every link of every chapter, and every unused definition.
 
-    Where `book` holds a few chapters of a book only, `parsers` gives all of them in reading order;
-    one that is not held is parsed when a link asks for one of its anchors.
+    If `book` has only some of the chapters, `parsers` has all of them in reading order; a missing
+    one is parsed when a link needs its anchors.
     """
     resolver = _Resolver(book, tree, schemes, parsers or {})
     links = {
@@ -82,15 +82,15 @@ def resolve_book(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A link that asks for a path, taken apart."""
+    """A link to a path, split into parts."""
 
     typed: str
-    """The path as typed, decoded."""
+    """The decoded path."""
     fragment: str
     tail: str
     """Query and fragment as typed."""
     here: str
-    """The chapter that asks."""
+    """The chapter with the link."""
     style: Style
 
 
@@ -107,21 +107,21 @@ class _Resolver:
         self.parsers = parsers
         self.read = {chapter.path: chapter for chapter in book.chapters}
         self.paths = dict.fromkeys(parsers or self.read)
-        """Those of the chapters, in reading order."""
+        """Paths of the chapters, in reading order."""
         self.slugs: dict[str, Mapping[str, None]] = {}
         self.places: dict[str, list[str]] = {}
-        """All files of the repository by their names."""
+        """All files of the repository by name."""
 
     def resolve(self, link: Link, chapter: Chapter) -> Resolution:
         destination = link.destination.strip()
         if not destination:
-            repair = "write the path or address to which it leads, or take the link out"
+            repair = "give the path or address that it should lead to, or remove the link"
             return NoDestination("it is empty", repair=repair)
-        if destination.startswith("//"):  # an ebook, or a site on a disk, has no scheme to add
+        if destination.startswith("//"):  # ebooks and local sites have no scheme to add
             destination = f"https:{destination}"
         if _SCHEME.match(destination):
             return self._resolve_url(destination)
-        if link.kind == "autolink":  # www. and e-mail addresses carry their scheme already
+        if link.kind == "autolink":  # www. and e-mail addresses already have their scheme
             return ToWeb(destination)
         before, hash_mark, fragment = destination.partition("#")
         path, question_mark, query = before.partition("?")
@@ -134,7 +134,7 @@ class _Resolver:
         if not asked.typed:
             return self._resolve_anchor(chapter.path, asked)
         if not _PATH_MARK.search(asked.typed) and re.search(r"\s", asked.typed):
-            repair = "put a path or an address here, and the words outside of the link"
+            repair = "put a path or an address here, and the words outside the link"
             return NoDestination("it is prose", repair=repair)
         return self._resolve_path(asked)
 
@@ -144,7 +144,7 @@ class _Resolver:
         if scheme not in self.schemes:
             nearest = find_nearest(scheme, self.schemes)
             reason = f"the scheme '{scheme}:' is not allowed in this book"
-            repair = "link something else, or allow the scheme: 'links: schemes' in chapters.yaml"
+            repair = "use another link, or allow the scheme in `links: schemes` in chapters.yaml"
             return NoDestination(reason, f"{nearest}:" if nearest else "", repair)
         if scheme in ("http", "https"):
             if inner := _find_nested(behind):
@@ -153,20 +153,20 @@ class _Resolver:
             if rest == behind or not rest or rest.startswith("/"):
                 host = rest.lstrip("/")
                 nearest = f"{scheme}://{host}" if _HOST.match(host) else ""
-                repair = "write the whole address, such as 'https://example.org/page'"
-                return NoDestination("the address names no host", nearest, repair)
+                repair = "write the full address, such as 'https://example.org/page'"
+                return NoDestination("the address has no host", nearest, repair)
         if scheme == "mailto" and "@" not in url and "?" not in url:
-            repair = "write 'mailto:' and the mail address"
-            return NoDestination("the address names no mailbox", repair=repair)
+            repair = "write 'mailto:' and an e-mail address"
+            return NoDestination("the address has no mailbox", repair=repair)
         if _NO_MAILBOX.match(url):
-            repair = "put what is not a mail address, such as a version, in a code span"
-            return NoDestination("the name of no mail host ends in a number", repair=repair)
+            repair = "if this is not an e-mail address, such as a version, put it in a code span"
+            return NoDestination("a mail host's name cannot end in a number", repair=repair)
         return ToWeb(url)
 
     # --- anchors ---
 
     def _resolve_anchor(self, path: str, asked: _Asked) -> Resolution:
-        """An anchor of a chapter, or of Markdown outside the book."""
+        """Resolve an anchor of a chapter, or of Markdown outside the book."""
         fragment = asked.fragment
         is_chapter = path in self.paths
         slugs = self._list_slugs(path) if fragment else {}
@@ -179,10 +179,8 @@ class _Resolver:
         lowered = fragment.lower()
         alike = (slug for slug in slugs if slug.lower() == lowered)
         if other_case := lowered if lowered in slugs else next(alike, ""):
-            return fail(other_case, "the case of letters counts")
-        slugged = slugify_heading(
-            fragment.removeprefix("user-content-")
-        )  # as GitHub's pages have it
+            return fail(other_case, "anchors are case-sensitive")
+        slugged = slugify_heading(fragment.removeprefix("user-content-"))  # as on GitHub's pages
         nearest = slugged if slugged in slugs else find_nearest(fragment, slugs)
         if nearest == slugged:
             return fail(nearest)
@@ -196,7 +194,7 @@ class _Resolver:
 
     def _resolve_path(self, asked: _Asked) -> Resolution:
         path = _join_path(asked.typed, asked.here)
-        if "\0" in path:  # no file system has it
+        if "\0" in path:  # no file system allows it
             return NothingThere(path)
         if path == ".." or path.startswith("../"):
             return Outside(path)
@@ -218,7 +216,7 @@ class _Resolver:
         return ToFile(path, asked.fragment)
 
     def _resolve_lines(self, path: str, fragment: str) -> Resolution:
-        """Lines of a file, `L3-L5`, which a file that was cut short has no longer."""
+        """Resolve lines of a file, `L3-L5`, which may have become too short."""
         try:
             count = len(self.tree.read_bytes(path).splitlines())
         except OSError:
@@ -226,7 +224,7 @@ class _Resolver:
         last = max(map(int, re.findall(r"L(\d+)", fragment)))
         if last <= count:
             return ToFile(path, fragment)
-        reason = f"the file ends on line {count}"
+        reason = f"the file has only {count} lines"
         return NoAnchor(path, fragment, f"L{count}", reason, is_chapter=path in self.paths)
 
     def _list_slugs(self, path: str) -> Mapping[str, None]:
@@ -255,7 +253,7 @@ class _Resolver:
             return ToChapter(readme)
         return ToFile(path, is_folder=True)
 
-    # --- what is not there ---
+    # --- missing files ---
 
     def _resolve_missing(self, path: str, asked: _Asked) -> Resolution:
         actual = self.tree.find_other_case(path)
@@ -284,8 +282,8 @@ class _Resolver:
         return NothingThere(path, self._write_path(nearest, asked) + asked.tail if nearest else "")
 
     def _find_nearest_path(self, path: str, asked: _Asked) -> str:
-        """The file that was meant, as far as names tell: with slashes for backslashes, with the
-        ending left out or that of a page, misspelt in its folder, or of the same name elsewhere."""
+        """The file that was probably meant: with slashes for backslashes, without the suffix or
+        with a page's, misspelled in its folder, or of the same name elsewhere."""
         turned = _join_path(asked.typed.replace("\\", "/"), asked.here)
         page = _AS_PAGE.sub("", path)
         inside = (posixpath.join(page, name) for name in ("README.md", "index.md"))
@@ -300,21 +298,21 @@ class _Resolver:
         else:
             elsewhere = self._find_by_name(name)
             nearest = find_nearest(path, elsewhere)
-            # A README is in every folder, so its name alone says little.
+            # Every folder has a README, so the name alone means little.
             if not nearest and elsewhere and name != "README.md":
                 nearest = elsewhere[0]
         readme = f"{nearest}/README.md"
         return readme if readme in self.paths else nearest
 
     def _find_by_name(self, name: str) -> list[str]:
-        """All files of the repository that are called so."""
+        """All files of the repository with this name."""
         if not self.places:
             for path in self.tree.walk_files(""):
                 self.places.setdefault(posixpath.basename(path), []).append(path)
         return self.places.get(name, [])
 
     def _write_path(self, path: str, asked: _Asked) -> str:
-        """A path as the author of a link would type it."""
+        """A path as the author would type it in a link."""
         if asked.typed.startswith("/"):
             written = f"/{path}"
         else:
@@ -329,15 +327,15 @@ def _find_style(link: Link) -> Style:
 
 
 def _join_path(typed: str, here: str) -> str:
-    """The path relative to the root that a link in the chapter `here` asks for."""
+    """The path from the root for a link in the chapter `here`."""
     start = "" if typed.startswith("/") else posixpath.dirname(here)
     path = posixpath.normpath(posixpath.join(start, typed.lstrip("/")))
     return "" if path == "." else path
 
 
 def _find_nested(address: str) -> str:
-    """An address that is inside another by mistake. A query may hold one, and so may an
-    archive, but not an archive's copy of an archive."""
+    """An address inside another by mistake. It is fine in a query and in an archive's address, but
+    not in an archive's copy of an archive."""
     if archive := _ARCHIVE.match(address):
         copy = address[archive.end() :]
         if not _COPY.match(copy):
@@ -350,7 +348,7 @@ def _find_nested(address: str) -> str:
 
 
 def _guess_address(typed: str) -> str:
-    """The address that was meant, where something that reads as one lacks its scheme."""
+    """The address that was probably meant, if only its scheme is missing."""
     if _MAILBOX.fullmatch(typed):
         return f"mailto:{typed}"
     scheme = _BROKEN_SCHEME.match(typed)

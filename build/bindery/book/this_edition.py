@@ -1,4 +1,4 @@
-"""Which edition a build makes: version, commit, date, and where the newest one is."""
+"""The edition being built: version, commit, date, and where to find the newest one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Edition:
 
     @property
     def name(self) -> str:
-        """The edition in one word, to tell whether two outputs are of the same."""
+        """The edition in one word, to compare outputs."""
         return "-".join(filter(None, (self.version, self.day, self.commit)))
 
     @property
@@ -36,15 +36,15 @@ class Edition:
 
 
 def find_edition(config: Config) -> Edition:
-    """Find out what is being built. Raises ConfigError where SOURCE_DATE_EPOCH is not a number."""
+    """The edition being built. Raises ConfigError if SOURCE_DATE_EPOCH is not a number."""
     commit, committed = _find_commit(config.root)
     date = read_epoch() or committed or datetime.now(UTC).replace(microsecond=0)
     return Edition(config.version, commit, date, config.newest)
 
 
 def find_changes_url(config: Config, edition: Edition) -> str:
-    """Where a reader of this edition finds what has changed since: on the site of the book, else
-    where the repository compares; empty where neither is known, or the commit is not."""
+    """Where readers can see changes since this edition: on the book's site, or in the repository's
+    comparison; empty if neither or the commit is known."""
     if not edition.commit:
         return ""
     commit = edition.short_commit

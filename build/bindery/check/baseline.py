@@ -1,7 +1,7 @@
-"""Findings that a book lives with for now: the file that lists them, and what it lets pass.
+"""The baseline: a file of accepted findings.
 
-One finding per line, without its line number, so that the file stays true while text moves. What
-is listed and no longer found is reported, so the file only gets shorter.
+Each line is a finding without its line number, so the file stays valid when text moves. Entries
+whose finding is gone are reported, so the file only gets shorter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REPAIR = "fix the line, or delete the file and write it again with `--write-bas
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """A line of the file: which finding, how often, and where in the file that is."""
+    """An accepted finding, how often it is accepted, and its line in the file."""
 
     identity: Identity
     count: int
@@ -30,16 +30,16 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """Findings compared with what is accepted."""
+    """Findings sorted by the baseline."""
 
     fresh: tuple[Finding, ...]
     accepted: tuple[Finding, ...]
     gone: tuple[Finding, ...]
-    """A finding per acceptance that accepts more than there is."""
+    """A finding per entry that accepts more findings than exist."""
 
 
 def parse_accepted(text: str, path: str) -> tuple[Acceptance, ...]:
-    """Read the file. Raises ConfigError for a line that is not an accepted finding."""
+    """Read the file. Raises ConfigError for a malformed line."""
     entries: dict[Identity, Acceptance] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -47,8 +47,8 @@ def parse_accepted(text: str, path: str) -> tuple[Acceptance, ...]:
         span = Span(path, number, 1, len(line.rstrip()))
         entry = _parse_line(line, span)
         if (former := entries.get(entry.identity)) is not None:
-            message = f"this finding is accepted twice, here and in line {former.span.line}"
-            hint = "keep one of the two lines, with the count of both"
+            message = f"this finding is accepted twice, here and on line {former.span.line}"
+            hint = "merge the two lines and add their counts"
             raise refuse(span, message, hint)
         entries[entry.identity] = entry
     return tuple(entries.values())
@@ -60,7 +60,7 @@ def _parse_line(line: str, span: Span) -> Acceptance:
             count
         ):
             return Acceptance(Identity(path, rule, text), count, span)
-    message = "this line is not an accepted finding: path, rule, text and how often"
+    message = "this line is not an accepted finding: it needs path, rule, text and count"
     raise refuse(span, message, _REPAIR)
 
 
@@ -74,8 +74,8 @@ def _load(line: str) -> object:
 def format_accepted(
     findings: Iterable[Finding], read_line: LineReader, kept: Iterable[Acceptance] = ()
 ) -> str:
-    """The file that accepts these findings, and keeps these of its lines: one a line, in the order
-    of their files."""
+    """The file that accepts these findings and keeps these entries, one per line, in the order of
+    their files."""
     counts = Counter(identify_finding(finding, read_line(finding.span)) for finding in findings)
     counts.update({entry.identity: entry.count for entry in kept})
     return _format_counts(counts)
@@ -95,13 +95,13 @@ def sift_findings(
     read_line: LineReader,
     moved: Mapping[str, str] | None = None,
 ) -> Sifted:
-    """Part findings into those that are accepted and those that are not, and say what is gone.
+    """Sort findings into accepted and new, and report entries that are gone.
 
-    Where a finding is there more often than it is accepted, the first ones pass. `moved` tells the
-    new paths of files: what seems gone there has most likely only moved.
+    If a finding occurs more often than accepted, the first ones pass. `moved` maps old paths to new
+    ones: an entry that seems gone there has probably only moved.
     """
     entries = {entry.identity: entry for entry in acceptances}
-    if not entries:  # most books: their lines need not be read
+    if not entries:
         return Sifted(tuple(findings), (), ())
     left = Counter({identity: entry.count for identity, entry in entries.items()})
     fresh, accepted = [], []
@@ -125,15 +125,15 @@ def sift_findings(
 def _report_gone(entry: Acceptance, number: int, *, has_moved: bool) -> Finding:
     rule, path = entry.identity.rule, entry.identity.path
     if number == entry.count:
-        message = f"'{rule}' is accepted in '{path}', and is not there any more"
+        message = f"'{rule}' is accepted in '{path}', but no longer occurs"
     else:
         there = entry.count - number
-        message = f"'{rule}' is accepted {entry.count} times in '{path}', and is there {there}"
+        message = f"'{rule}' is accepted {entry.count} times in '{path}', but occurs {there}"
     command = f"`bindery check --write-baseline {entry.span.path}`"
-    hint = f"take it out: {command}"
+    hint = f"remove it: {command}"
     if has_moved:
-        hint += "; if its file or its words have only changed, delete the list and write it again: "
-        hint += f"{command}. Under `baseline` in chapters.yaml, `mv` and `format` keep it true"
+        hint += "; if only its file or its words changed, delete the list and write it again: "
+        hint += f"{command}. With `baseline` in chapters.yaml, `mv` and `format` keep it up to date"
     return Finding(entry.span, RULE, message, hint, Severity.WARNING)
 
 
@@ -146,11 +146,11 @@ def carry_accepted(
     after: Sequence[Identity],
     map_path: Callable[[str], str],
 ) -> str:
-    """The file once sources have been moved or formatted, which brings no new defects: of each
-    rule in each file as many findings are accepted as before.
+    """The file after sources were moved or formatted, which adds no defects: per rule and file, as
+    many findings are accepted as before.
 
-    Both lists are in reading order. A finding is recognized by its identity, else by its turn.
-    What was listed and gone before stays listed.
+    Both lists are in reading order. Findings match by identity, then by position. Entries that were
+    already gone are kept.
     """
     left = Counter({entry.identity: entry.count for entry in acceptances})
     former: dict[tuple[str, str], list[tuple[Identity, bool]]] = defaultdict(list)
@@ -173,7 +173,7 @@ def carry_accepted(
 def _find_again(
     before: Iterable[tuple[Identity, bool]], after: list[Identity]
 ) -> Iterable[Identity]:
-    """Those of `after` that are an accepted one of `before`; `after` is used up."""
+    """The findings in `after` that were accepted in `before`; empties `after`."""
     changed = []
     for identity, is_accepted in before:
         if identity not in after:

@@ -1,5 +1,5 @@
-"""The list of accepted findings that a book names: read, heeded by what reports findings, and kept
-true where commands change the sources."""
+"""Use of the baseline that chapters.yaml names: read it, apply it, and keep it up to date when
+commands change the sources."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
 
 _OF_OTHERS = frozenset((*ASKED_RULES, "second-opinion"))
-"""Rules of `bindery links`: `check` cannot know whether their findings are gone."""
+"""Rules of `bindery links`, whose findings `check` cannot see."""
 
 
 def read_accepted(root: Path, path: Path, place: Span | None = None) -> tuple[Acceptance, ...]:
-    """The list in a file. Raises ConfigError where it cannot be read; `place` is where the file is
-    named, the command line if left out."""
+    """Read a baseline. Raises ConfigError if it cannot be read; `place` is where the file is named,
+    by default the command line."""
     shown = relate_path(root, path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         named = path if place is None else shown
-        hint = f"write it: `bindery check --write-baseline {named}`"
-        message = f"there is no file '{named}' of accepted findings"
+        hint = f"create it: `bindery check --write-baseline {named}`"
+        message = f"there is no baseline '{named}'"
         raise refuse(place or shown, message, hint) from None
     except UnicodeDecodeError as error:
         message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
@@ -38,7 +38,7 @@ def read_accepted(root: Path, path: Path, place: Span | None = None) -> tuple[Ac
 
 
 def read_listed(config: Config) -> tuple[Acceptance, ...]:
-    """The list that `chapters.yaml` names; nothing where it names none. Raises ConfigError as
+    """The baseline that chapters.yaml names; empty if it names none. Raises ConfigError as
     `read_accepted` does."""
     if not config.baseline:
         return ()
@@ -46,7 +46,7 @@ def read_listed(config: Config) -> tuple[Acceptance, ...]:
 
 
 def relate_path(root: Path, path: Path) -> str:
-    """A path as findings name it: relative to the root of the book where it is there."""
+    """A path as findings show it: relative to the book's root if it is inside."""
     try:
         return path.resolve().relative_to(root.resolve()).as_posix()
     except ValueError:
@@ -54,14 +54,14 @@ def relate_path(root: Path, path: Path) -> str:
 
 
 def is_of_check(entry: Acceptance) -> bool:
-    """Whether `check` would find again what is listed here."""
+    """Whether `check` can find this again."""
     return entry.identity.rule not in _OF_OTHERS
 
 
 def sift_listed(inspection: Inspection, findings: Sequence[Finding] | None = None) -> Sifted:
-    """The findings of a book, or these, compared with the list that it names.
+    """Findings, by default those of the book, sorted by its baseline.
 
-    Raises ConfigError where the list cannot be read.
+    Raises ConfigError if the baseline cannot be read.
     """
     config = inspection.config
     entries = read_listed(config)
@@ -75,11 +75,10 @@ def sift_listed(inspection: Inspection, findings: Sequence[Finding] | None = Non
 def prepare_carrying(
     config: Config, rule: str, map_path: Callable[[str], str] = str
 ) -> Callable[[], Mapping[str, tuple[str, str]]] | None:
-    """What gives the list again once the sources have changed, as a change of its file; None where
-    the book has no list. It is called before the change, for it looks at the book as it is.
+    """A function that returns the updated baseline as a change of its file once the sources have
+    changed; None without a baseline. Call this before the change: it inspects the book as it is.
 
-    Raises ConfigError where the list cannot be read, BookError by `rule` where it may not be
-    written.
+    Raises ConfigError if the baseline cannot be read, BookError by `rule` if it cannot be written.
     """
     from bindery.core.transaction import find_obstacle
 
@@ -94,7 +93,7 @@ def prepare_carrying(
         after = _identify_findings(config.root)
         unchanged = carry_accepted(entries, before, before, str)
         carried = carry_accepted(entries, before, after, map_path)
-        # One that was sorted otherwise by hand is left so where it stays true.
+        # Keep an order chosen by hand where the entries still hold.
         return {} if carried == unchanged else {config.baseline: (text, carried)}
 
     return carry

@@ -1,4 +1,4 @@
-"""Which findings are asked for: those below some paths, and those that are new."""
+"""Select findings: those below given paths, and those that are new."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from bindery.check.inspect import Inspection
 from bindery.core.model import Finding, refuse
 
 _AT_ANY_LINE = frozenset(("gutted-section",))
-"""Rules about text that is gone: their findings are new whatever line they are on."""
+"""Rules about text that is gone. Their findings are new whatever their line."""
 
 
 def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> list[str]:
-    """The given paths, of files or folders, relative to the root. Raises ConfigError for one that
-    holds nothing of the book."""
+    """The given files or folders relative to the root. Raises ConfigError for a path without
+    anything from the book."""
     wanted = []
     known = [
         *(entry.path for entry in inspection.config.chapters),
@@ -23,20 +23,20 @@ def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> li
     ]
     for path, relative in zip(paths, relate_paths(root, paths), strict=True):
         if not any(is_below(name, [relative]) for name in known):
-            hint = "name chapters or folders of this book, relative to the folder you are in"
-            raise refuse(path, f"no chapter of the book is at '{path}'", hint)
+            hint = "name chapters or folders of this book, relative to the current folder"
+            raise refuse(path, f"there is no chapter of the book at '{path}'", hint)
         wanted.append(relative)
     return wanted
 
 
 def relate_paths(root: Path, paths: Sequence[str]) -> list[str]:
-    """The given paths relative to the root, which itself is the empty path."""
+    """The given paths relative to the root, which becomes the empty path."""
     relative = (relate_path(root, Path(path)) for path in paths)
     return ["" if path == "." else path for path in relative]
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:
-    """Whether a path is one of these, or is in one of them; without any it is."""
+    """Whether a path is one of these or inside one; always true if there are none."""
     return not folders or any(
         not folder or path == folder or path.startswith(f"{folder}/") for folder in folders
     )
@@ -45,12 +45,12 @@ def is_below(path: str, folders: Sequence[str]) -> bool:
 def choose_new(
     findings: Sequence[Finding], inspection: Inspection, rev: str
 ) -> tuple[Finding, ...]:
-    """The findings in lines that were added since a revision, those about files as such that are
-    not what they were then, and those that speak of what is gone.
+    """Findings on lines added since a revision, on whole files that have changed since, and about
+    text that is gone.
 
-    Raises ConfigError where there is no such revision.
+    Raises ConfigError if the revision does not exist.
     """
-    from bindery.book.git_history import find_added_lines, find_changed_files  # git is rarely asked
+    from bindery.book.git_history import find_added_lines, find_changed_files  # rarely needed
 
     tree = inspection.tree
     added = find_added_lines(tree.root, rev)

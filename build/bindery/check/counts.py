@@ -1,5 +1,5 @@
-"""How much a book holds, chapter by chapter and part by part: words, tables, figures, code, links,
-sums, and the numbers that it quotes by their class."""
+"""Count what chapters and parts contain: words, tables, figures, code, links, calculations, and
+quoted numbers by class."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ COLUMNS = {
     "links_web": "to the web",
     "sums": "sums",
 }
-"""What is counted, with its heading: words as a reader sees them, without blocks of code; links
-inside the repository; sums that `bindery check` works out, all of which hold in a clean book."""
+"""What is counted, with its heading: words that readers see, without code blocks; links inside the
+repository; calculations that `bindery check` evaluates."""
 
 Count = tuple[str, Counter[str]]
-"""A chapter, or several together, by name, and how much it holds; numbers of generated tables,
-plots and values by their class."""
+"""The name of a chapter or part, and its counts, including quoted numbers by class."""
 
 
 def count_parts(inspection: Inspection) -> list[Count]:
-    """Each part of the book, by its title, and the whole book last."""
+    """One count per part, by title, and the whole book last."""
     by_path = dict(_count_chapters(inspection))
     parts = [
         (part.title or "front", _join(by_path[chapter.path] for chapter in part.chapters))
@@ -53,7 +52,7 @@ def count_parts(inspection: Inspection) -> list[Count]:
 
 
 def count_chapters(inspection: Inspection) -> list[Count]:
-    """Each chapter, by its path, and the whole book last."""
+    """One count per chapter, by path, and the whole book last."""
     counts = list(_count_chapters(inspection))
     return [*counts, (WHOLE, _join(held for _, held in counts))]
 
@@ -104,11 +103,11 @@ def _count_sums(chapter: Chapter) -> int:
     return sum(statement.verdict is not Verdict.UNJUDGED for statement in found)
 
 
-# --- printing it ---
+# --- output ---
 
 
 def format_counts(counts: Sequence[Count], heading: str) -> str:
-    """The counts as aligned text, one per line; classes without a number have no column."""
+    """The counts as an aligned table; empty classes of numbers have no column."""
     classes = [name for name in CLASSES if any(held[name] for _, held in counts)]
     shown = (*COLUMNS, *classes)
     rows = [(heading, *COLUMNS.values(), *classes)]
@@ -122,7 +121,7 @@ def format_counts(counts: Sequence[Count], heading: str) -> str:
 
 
 def format_counts_json(counts: Sequence[Count]) -> str:
-    """The counts as JSON, every class of number named."""
+    """The counts as JSON, with all classes of numbers."""
     rows = [
         {
             "name": name,

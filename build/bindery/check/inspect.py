@@ -39,7 +39,7 @@ class Inspection:
     """What each chapter quotes, by its path."""
     findings: tuple[Finding, ...]
     facts: Facts = field(default_factory=Facts)
-    """What has been worked out from the evidence and the quotations together."""
+    """Facts about the evidence and the quotations together."""
     evidence_key: object = None
     """What the evidence was gathered from; that of another inspection is the same if this is."""
 

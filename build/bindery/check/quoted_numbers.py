@@ -1,4 +1,4 @@
-"""What the chapters of a book quote, and the words in which outputs speak of it."""
+"""What chapters quote, and the words that outputs use for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLASSES: Mapping[str, str] = {
     "reported": "someone else measured and published it",
     "assumed": "chosen for an example",
 }
-"""Each class of number, and what it means."""
+"""The classes of numbers and their meaning."""
 
 _LONGEST_ADDRESS = 46
 _SHORTEST_NAME = 12
@@ -33,15 +33,14 @@ _SHORTEST_NAME = 12
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """The quotations of each chapter that are what their views give, and the records that they
-    are based on, numbered in the order of the book."""
+    """Sound quotations per chapter, and the records behind them, numbered in book order."""
 
     chapters: Mapping[str, tuple[Region | Value, ...]]
     records: Mapping[str, str]
 
 
 def find_quoted(inspection: Inspection) -> Quoted:
-    """What a book quotes. Leaves out edited, stale or untraceable quotations."""
+    """The book's quotations, leaving out edited, stale and untraceable ones."""
     evidence = inspection.evidence
     chapters: dict[str, tuple[Region | Value, ...]] = {}
     records: dict[str, str] = {}
@@ -68,12 +67,12 @@ def _is_sound(quotation: Region | Value, chapter: str, inspection: Inspection) -
 
 
 def find_view(quotation: Region | Value) -> str:
-    """The name of the view that is quoted."""
+    """The name of the quoted view."""
     return quotation.name if isinstance(quotation, Region) else quotation.view
 
 
 def list_numbers(quotation: Region | Value, evidence: Evidence) -> Iterator[Provenance]:
-    """The provenance of each number of a sound quotation."""
+    """The provenance of each number in a sound quotation."""
     if isinstance(quotation, Value):
         number = find_number(quotation, evidence)
         yield from (number,) if number else ()
@@ -82,8 +81,8 @@ def list_numbers(quotation: Region | Value, evidence: Evidence) -> Iterator[Prov
 
 
 def list_cells(region: Region, evidence: Evidence) -> Mapping[tuple[int, int], Provenance]:
-    """The provenance of the numbers of a sound region by row and column, both from 0; of a plot
-    those that are drawn."""
+    """The provenance of numbers in a sound region by row and column, from 0; for a plot, of the
+    plotted numbers."""
     columns = [column.key for column in evidence.tables[region.name].columns]
     plot = evidence.views[region.name].plot
     shown = set(columns)
@@ -98,7 +97,7 @@ def list_cells(region: Region, evidence: Evidence) -> Mapping[tuple[int, int], P
 
 
 def find_number(value: Value, evidence: Evidence) -> Provenance | None:
-    """The provenance of a sound value; None where it is not a number."""
+    """The provenance of a sound value; None if it is not a number."""
     table = evidence.tables[value.view]
     column = [entry.key for entry in table.columns].index(value.column)
     labels = [format_cell(row[0], table.columns[0]) for row in table.rows]
@@ -107,19 +106,19 @@ def find_number(value: Value, evidence: Evidence) -> Provenance | None:
 
 
 def tell_failure(record: Record, words: Wording) -> str:
-    """What is said of a run that measured all and ended with a problem; empty of any other."""
+    """The note on a run that measured everything but ended with a problem; otherwise empty."""
     if record.ended != "failed":
         return ""
     return words("the tool ended with status {n}: it had found a problem", n=record.exit_status)
 
 
 def is_address(text: str) -> bool:
-    """Whether a source is an address of the web."""
+    """Whether a source is a web address."""
     return re.fullmatch(r"https?://[^\s/]\S*", text) is not None
 
 
 def shorten_address(url: str) -> str:
-    """An address as it is shown where room is short: the host, and of the path both ends."""
+    """A short form of an address: the host and both ends of the path."""
     shown = re.sub(r"^https?://(www\.)?", "", url).partition("#")[0].rstrip("/")
     if len(shown) <= _LONGEST_ADDRESS:
         return shown
@@ -136,9 +135,9 @@ def shorten_address(url: str) -> str:
 
 
 def compress_numbers(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Runs of successive numbers, first and last of each."""
+    """Ranges of consecutive numbers, as first and last."""
     chosen = sorted(set(numbers))
-    # Within a run a number and its position grow alike.
+    # In a range, number minus position is constant.
     runs = groupby(enumerate(chosen), key=lambda entry: entry[1] - entry[0])
     for _, entries in runs:
         run = [number for _, number in entries]

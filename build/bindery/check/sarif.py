@@ -1,7 +1,7 @@
 """Findings as SARIF 2.1.0, the format of code scanners.
 
-Columns are counted in UTF-16 units, the default of the format. Fingerprints name a finding by
-file, rule and the words around it, so a finding whose line moves stays the same one.
+Columns count UTF-16 units, SARIF's default. Fingerprints use file, rule and surrounding words, so
+they survive moved lines.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bindery.core.report import LineReader, write_json
 _HOME = "https://github.com/executable-field-book/ml-engineering"
 _RULES_PAGE = f"{_HOME}/blob/main/build/docs/rules.md"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-# Not GitHub's `primaryLocationLineHash`: its uploader makes that itself, from the bare line, and
-# warns of every other value.
+# Not GitHub's `primaryLocationLineHash`: its uploader computes that from the bare line and warns
+# about any other value.
 _FINGERPRINT = "findingIdentity/v1"
 
 
@@ -32,8 +32,8 @@ def format_sarif(
     read_line: LineReader,
     prefix: str = "",
 ) -> str:
-    """One run with all rules and these findings. `prefix` is the folder of the book inside its
-    repository, for there the paths of results begin."""
+    """One run with all rules and these findings. `prefix` is the book's folder in its repository,
+    where the paths of results start."""
     descriptors = [_describe_rule(rule) for rule in rules]
     known = {descriptor["id"] for descriptor in descriptors}
     others = sorted({finding.rule for finding in findings} - known)
@@ -97,11 +97,11 @@ def _locate(span: Span, line: str, prefix: str) -> dict[str, Any]:
 
 
 def _count_units(text: str, characters: int) -> int:
-    """UTF-16 units of a text; characters beyond the end of the line count as one each."""
+    """The length of a text in UTF-16 units; characters beyond the line's end count as one each."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2 + characters - len(text)
 
 
 def _hash(identity: Identity, number: int) -> str:
-    """`number` distinguishes findings that are alike: the first, the second, and so on."""
+    """`number` distinguishes identical findings: first, second, and so on."""
     content = "\0".join((identity.path, identity.rule, identity.text, str(number)))
     return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -1,8 +1,8 @@
-"""Numbers with units in prose, and what is certainly wrong with their units.
+"""Find wrong units in prose.
 
-The convention behind it: memory is counted in binary or decimal bytes (GiB, GB), rates are decimal
-(GBps, Gbps), a capital B is bytes and a small one bits, FLOPS is a rate and FLOPs a count. What the
-spelling alone does not decide is left alone, and so are names of products.
+The convention: memory is in binary or decimal bytes (GiB, GB), rates are decimal (GBps, Gbps), B is
+bytes and b is bits, FLOPS is a rate and FLOPs a count. Spelling that does not decide the meaning is
+left alone, and so are product names.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _NUMBER_BEFORE = re.compile(
     r"(?P<gap>\+?[ \t\u00a0\u202f-]?)$"
 )
 _BYTE_LIKE = re.compile(r"[bB](?<=[kKmMgGtTpPiI][bB])(?:\b|ps|PS|s)")
-"""What every unit of bits or bytes has: passages without it are passed over quickly."""
+"""Part of every unit of bits or bytes; passages without it are skipped early."""
 
 _MODEL_BEFORE = re.compile(r"\b[A-Z][A-Za-z]{0,9}[ -]?\d{1,4}[A-Za-z]{0,4}[ -](?:[A-Z]\w*[ -])?$")
-"""The name of a product: what follows belongs to it, as in A100 80GB."""
+"""A product name: an amount after it belongs to the name, as in A100 80GB."""
 
 _MEMORY = r"(?:memory|RAM|VRAM|DRAM|HBM\w*|storage|disk|swap|cache|files?|checkpoints?|buffers?)"
 _MEMORY_BEHIND = re.compile(
@@ -64,7 +64,7 @@ _SPAN_OF_TIME = re.compile(
     r"\s*(?:/|per\b|a\s+(?:second|day|month|hour)|each\b|every\b|of\b|payload|messages?\b|file"
     r"|buffer|transfer|block|data\b|HBM|memory\b|GPUs?\b|cards?\b|nodes?\b|disks?\b|drives?\b)"
 )
-"""What comes behind an amount that is none of the bandwidth before it."""
+"""Words after an amount that is not the bandwidth named before it."""
 _TRAFFIC = re.compile(r"\b(?:month\w*|dai?ly|day|egress|quota|payloads?|messages?|sizes?)\b", re.I)
 
 _DIFFERENCE = re.compile(
@@ -73,7 +73,7 @@ _DIFFERENCE = re.compile(
 )
 
 _BITS = {"FDR": 56, "EDR": 100, "HDR": 200, "NDR": 400, "XDR": 800}
-"""Generations of InfiniBand, and the Gbps of a port of each."""
+"""InfiniBand generations and the Gbps of their ports."""
 _PORT_BITS = frozenset(_BITS.values())
 _PORT = re.compile(r"\s*(?:InfiniBand\s+|IB\s+)?(?P<name>FDR|EDR|HDR|NDR|XDR)\b")
 _PORT_BEFORE = re.compile(
@@ -86,7 +86,7 @@ _NVLINK_BEFORE = re.compile(
     r"\s*[(:=]?\s*$"
 )
 _NVLINK_BYTES = frozenset((450, 600, 900, 1800, 3600))
-"""GBps of all the NVLinks of an accelerator, in one direction or both."""
+"""Total NVLink GBps of an accelerator, in one direction and both."""
 _TOGETHER = re.compile(r"\b(?:nodes?|total|aggregat\w+|combined|altogether|lanes?|racks?)\b", re.I)
 
 _POWERS = {
@@ -122,7 +122,7 @@ _EXPLAINED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """A unit that is wrong: where in the text, why, and what to write."""
+    """A wrong unit: its position, the reason, and a correction."""
 
     start: int
     end: int
@@ -131,7 +131,7 @@ class Slip:
 
 
 def find_slips(passage: Passage) -> Iterator[Slip]:
-    """The wrong units of a passage in reading order, each place of them."""
+    """The wrong units of a passage in reading order."""
     text = passage.text
     has_bytes = _BYTE_LIKE.search(text) is not None
     has_flops = "FLOP" in text or "flop" in text or "Flop" in text
@@ -153,7 +153,7 @@ def find_slips(passage: Passage) -> Iterator[Slip]:
 
 @dataclass(frozen=True, slots=True)
 class _Amount:
-    """A number of bits or bytes, perhaps in a second, and the words around it."""
+    """An amount or rate of bits or bytes, and the words around it."""
 
     number: str
     gap: str
@@ -192,7 +192,7 @@ def _find_in_bytes(prose: str) -> Iterator[Slip]:
 
 
 def _read_amounts(prose: str) -> Iterator[_Amount]:
-    """The numbers of bits and bytes that are not part of the name of a product."""
+    """Amounts of bits and bytes that are not part of a product name."""
     for match in _BYTES.finditer(prose):
         unit = match.start()
         counted = _NUMBER_BEFORE.search(prose, max(unit - 16, 0), unit)
@@ -216,13 +216,12 @@ def _read_amounts(prose: str) -> Iterator[_Amount]:
 
 
 def _judge_bytes(amount: _Amount) -> Slip | None:
-    """What is wrong with a number of bits or bytes."""
     prefix, base, before, behind = amount.prefix, amount.base, amount.before, amount.behind
     capital = prefix.upper()
     if amount.rate == "s":
         if re.match(r"\s+per\s+second\b|/s\b", behind):
             right = f"{prefix if prefix == 'k' else capital}{amount.binary}{base}"
-            return amount.slip("has a plural before its time", amount.write(right))
+            return amount.slip("has a plural 's' before 'per second'", amount.write(right))
         near = f"{before[-40:]} {behind[:40]}"
         if behind.lstrip().startswith("of ") or _is_memory(before, behind):
             return None
@@ -232,45 +231,44 @@ def _judge_bytes(amount: _Amount) -> Slip | None:
         advice = amount.write(f"{prefix}{base}ps")
         if base == "b":
             advice += f" for bits, '{amount.number}{amount.gap}{prefix}Bps' for bytes"
-        return amount.slip("is a rate without its time", advice)
+        return amount.slip("is a rate without 'per second'", advice)
     is_memory = base == "b" and _is_memory(before, behind)
     if amount.binary:
         right = f"{capital}iB"
         if f"{prefix}{amount.binary}" != f"{capital}i" or is_memory:
-            return amount.slip(f"is not how {right} is written", amount.write(right))
+            return amount.slip(f"should be spelled {right}", amount.write(right))
         return None
     if base == "B" and _is_rate(before, behind):
-        what = "is an amount, and bandwidth is a rate"
+        what = "is an amount, but bandwidth is a rate"
         return amount.slip(what, amount.write(f"{prefix}Bps"))
     if prefix in "mgtp" and not behind.startswith("-"):
         advice = amount.write(f"{capital}B")
         if base == "b":
-            advice += f"; '{capital}b' are bits"
-        return amount.slip("has its unit in small letters", advice)
+            advice += f"; '{capital}b' means bits"
+        return amount.slip("has a lower-case unit", advice)
     if is_memory:
         right = f"{'k' if prefix == 'k' else capital}B"
-        return amount.slip("counts bits, and memory is bytes", amount.write(right))
+        return amount.slip("counts bits, but memory is in bytes", amount.write(right))
     return None
 
 
 def _judge_rate(amount: _Amount) -> Slip | None:
-    """What is wrong with a number of bits or bytes in a second."""
     prefix, base, rate = amount.prefix, amount.base, amount.rate
     before, behind = amount.before, amount.behind
     capital, unit = prefix.upper(), rate.lower()
     if re.match(r"\s+per\s+second\b", behind):
-        return amount.slip("is per second already", "leave out 'per second'")
+        return amount.slip("is already per second", "remove 'per second'")
     if amount.binary:
         decimal = f"{amount.value * 1.024 ** (1 + 'KMGTP'.index(capital)):.4g}"
         advice = f"rates are decimal: write '{decimal}{amount.gap}{prefix}{base}{unit}'"
         return amount.slip("is a rate with a binary prefix", advice)
     if prefix not in "mgtp" and rate == "/S":
         right = f"{prefix}{base}{unit}"
-        return amount.slip(f"is not how {right} is written", amount.write(right))
+        return amount.slip(f"should be spelled {right}", amount.write(right))
     if prefix in "mgtp" or rate in ("PS", "Ps"):
         bits = f"{amount.number}{amount.gap}{capital}b{unit}"
         advice = f"{amount.write(f'{capital}B{unit}')} for bytes or '{bits}' for bits"
-        return amount.slip("does not say whether it counts bits or bytes", advice)
+        return amount.slip("could mean bits or bytes", advice)
     giga = amount.value * {"G": 1, "T": 1000}.get(capital, 0)
     if giga not in (_PORT_BITS if base == "B" else _NVLINK_BYTES):
         return None
@@ -278,17 +276,17 @@ def _judge_rate(amount: _Amount) -> Slip | None:
         return None
     port = _PORT.match(behind) or _PORT_BEFORE.search(before[-40:])
     if base == "B" and port is not None and _BITS[port["name"]] == giga:
-        what = f"is eight times what {port['name']} carries: its ports are named in bits"
+        what = f"is eight times the rate of {port['name']}: its ports are specified in bits"
         return amount.slip(what, amount.write(f"{prefix}b{unit}"))
     is_nvlink = _NVLINK.match(behind) or _NVLINK_BEFORE.search(before[-40:])
     if base == "b" and is_nvlink:
-        what = "is an eighth of what NVLink carries: it is named in bytes"
+        what = "is an eighth of the rate of NVLink, which is specified in bytes"
         return amount.slip(what, amount.write(f"{prefix}B{unit}"))
     return None
 
 
 def _is_memory(before: str, behind: str) -> bool:
-    """Whether the words around a quantity say that it is a capacity, and not that of one chip."""
+    """Whether the context makes an amount a capacity, and not that of a single chip."""
     if _DENSITY.search(f"{before[-30:]} {behind[:30]}"):
         return False
     if _MEMORY_BEHIND.match(behind) or _MEMORY_BEFORE.search(before):
@@ -297,7 +295,7 @@ def _is_memory(before: str, behind: str) -> bool:
 
 
 def _is_rate(before: str, behind: str) -> bool:
-    """Whether the words around an amount of bytes say that it is a bandwidth."""
+    """Whether the context makes an amount of bytes a bandwidth."""
     near = f"{before} {behind}".lower()
     if not ("bandwidth" in near or "throughput" in near) or _TRAFFIC.search(near):
         return False
@@ -307,7 +305,7 @@ def _is_rate(before: str, behind: str) -> bool:
 
 
 def _find_contradictions(amounts: Iterable[_Amount], prose: str) -> Iterator[Slip]:
-    """The same number as GB and as GiB in one passage that does not speak of the difference."""
+    """The same number in GB and GiB in a passage that does not discuss the difference."""
     found: dict[tuple[str, str], dict[str, _Amount]] = {}
     for amount in amounts:
         if amount.base == "B" and not amount.rate:
@@ -319,8 +317,8 @@ def _find_contradictions(amounts: Iterable[_Amount], prose: str) -> Iterator[Sli
         first, second = sorted(kinds.values(), key=lambda amount: amount.start)
         if not _DIFFERENCE.search(prose, max(first.start - 16, 0), second.end + 24):
             yield second.slip(
-                f"and '{first.typed}' in one passage are two amounts",
-                "write the same unit both times, or say that they differ",
+                f"and '{first.typed}' in the same passage are different amounts",
+                "use one unit, or say that they differ",
             )
 
 
@@ -343,13 +341,13 @@ def _find_hertz(prose: str) -> Iterator[Slip]:
         counted = _NUMBER_BEFORE.search(prose, max(match.start() - 16, 0), match.start())
         if counted is not None:
             prefix = "k" if match[0][0] in "kK" else match[0][0].upper()
-            message = f"'{counted[0]}{match[0]}' is not how {prefix}Hz is written"
+            message = f"'{counted[0]}{match[0]}' should be spelled {prefix}Hz"
             advice = f"write '{counted[0]}{prefix}Hz'"
             yield Slip(counted.start(), match.end(), message, advice)
 
 
 def _find_flops(prose: str) -> Iterator[Slip]:
-    """Where one count of a sentence is meant as a rate, the others that can be are meant so too."""
+    """If one count in a sentence is meant as a rate, so are the others that can be."""
     start = 0
     for end in (*(match.end() for match in _SENTENCE_END.finditer(prose)), len(prose)):
         matches = list(_FLOPS.finditer(prose, start, end))
@@ -359,8 +357,7 @@ def _find_flops(prose: str) -> Iterator[Slip]:
 
 
 def _is_named_a_rate(match: re.Match[str], prose: str, start: int, end: int) -> bool:
-    """Whether the words around FLOPs, in a sentence from `start` to `end`, say that they are done
-    in a second."""
+    """Whether the words around FLOPs, in the sentence from `start` to `end`, make it a rate."""
     if match["plural"] != "s" or match["rate"] or _PER.match(prose, match.end()):
         return False
     around = f"{prose[max(match.start() - 100, start) : match.start()]} "
@@ -369,8 +366,7 @@ def _is_named_a_rate(match: re.Match[str], prose: str, start: int, end: int) -> 
 
 
 def _judge_flops(match: re.Match[str], prose: str, is_rate: bool) -> Slip | None:
-    """What is wrong with a number of floating point operations; `is_rate` says whether the
-    sentence speaks of so many in a second."""
+    """What is wrong with a number of FLOPs; `is_rate` says whether the sentence is about a rate."""
     prefix, stem, plural, rate = match["prefix"], match["stem"], match["plural"], match["rate"]
     counted = _NUMBER_BEFORE.search(prose, max(match.start() - 16, 0), match.start())
     amount = counted[0] if counted else ""
@@ -379,16 +375,16 @@ def _judge_flops(match: re.Match[str], prose: str, is_rate: bool) -> Slip | None
     capital = "k" if prefix == "k" else prefix.upper()
     if rate and plural == "S" and (prefix or counted or " " in rate):
         advice = f"write '{amount}{capital}FLOPS'"
-        return Slip(start, match.end(), f"'{typed}' is per second twice", advice)
+        return Slip(start, match.end(), f"'{typed}' says 'per second' twice", advice)
     if not counted or not prefix:
         return None
     if stem != "FLOP" or prefix not in "kKMGTPEZ":
         advice = f"write '{amount}{capital}FLOP{'S' if plural and not rate else ''}{rate}'"
         if plural and not rate:
             advice += f" for a rate, '{amount}{capital}FLOPs' for a count"
-        message = f"'{typed}' is not how {capital}FLOP is written"
+        message = f"'{typed}' should be spelled {capital}FLOP"
         return Slip(start, match.end(), message, advice)
     if is_rate and plural == "s" and not rate and not _PER.match(prose, match.end()):
-        message = f"'{typed}' is a count, and a rate is meant"
+        message = f"'{typed}' is a count, but a rate is meant"
         return Slip(start, match.end(), message, f"write '{amount}{capital}FLOPS'")
     return None

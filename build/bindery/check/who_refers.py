@@ -1,4 +1,4 @@
-"""Who refers to what: to a file, an anchor, a tool, a record, a view or an address."""
+"""Find references to a file, an anchor, a tool, a record, a view or an address."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|mailto:")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """A place that refers to the thing asked for."""
+    """A reference and its place."""
 
     span: Span
     how: str
-    """In which way: "link", "image", "definition", "table", "command", "view" and so on."""
+    """Its kind: "link", "image", "definition", "table", "command", "view" and so on."""
     text: str
-    """What is there."""
+    """The text at that place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked for. Each field that is set is searched for; one name can mean a tool and
-    all that belongs to it."""
+    """The targets to search for. One name can set several fields: a tool and all that belongs to
+    it."""
 
     path: str | None = None
     folder: str = ""
-    """A folder, with everything below it."""
+    """A folder and everything below it."""
     anchors: frozenset[tuple[str, str]] = frozenset()
     """Pairs of a path and an anchor."""
     address: str = ""
@@ -77,7 +77,7 @@ def find_references(
     return tuple(sorted(set(found)))
 
 
-# --- what is asked for ---
+# --- the target ---
 
 
 def _read_target(inspection: Inspection, documents: Mapping[str, Document], target: str) -> Asked:
@@ -87,7 +87,7 @@ def _read_target(inspection: Inspection, documents: Mapping[str, Document], targ
     path, mark, anchor = target.partition("#")
     if mark:
         return Asked(anchors=_find_anchors(documents, tree, path, anchor, target))
-    # A tool, a record or a view is asked for by its name or by the path of its file.
+    # Tools, records and views can be given by name or by path.
     named = {
         **{name: Asked(f"{RECORDS_FOLDER}/{name}.json", record=name) for name in evidence.records},
         **{view.name: Asked(view.path, view=view.name) for view in evidence.views.values()},
@@ -103,7 +103,7 @@ def _read_target(inspection: Inspection, documents: Mapping[str, Document], targ
         case "file":
             return next((one for one in named.values() if one.path == path), Asked(path))
     nearest = find_nearest(target, (*named, *tree.walk_files("")))
-    raise refuse(target, f"there is nothing called '{target}'", _suggest(nearest))
+    raise refuse(target, f"there is no '{target}' in this book", _suggest(nearest))
 
 
 def _find_anchors(
@@ -143,7 +143,7 @@ def _find_links(
 
 
 def _stays_inside(path: str, asked: Asked) -> bool:
-    """Whether a link is in what is asked for: a file's links to itself are not news."""
+    """Whether a link is inside the target: a file's links to itself are not listed."""
     return path == asked.path or (bool(asked.folder) and path.startswith(asked.folder))
 
 
@@ -180,7 +180,7 @@ def _is_asked(path: str, slug: str, asked: Asked) -> bool:
 
 
 def _is_same_address(url: str, asked: str) -> bool:
-    """An address without an anchor means all of its anchors too."""
+    """Compare addresses; one without an anchor matches all of its anchors."""
     if "#" not in asked:
         url = url.partition("#")[0]
     return url.rstrip("/") == asked.rstrip("/")
@@ -231,7 +231,7 @@ def _find_quotations(inspection: Inspection, asked: Asked) -> Iterator[Reference
 
 
 def _find_source(inspection: Inspection, view: View, asked: Asked) -> int:
-    """The line at which a view reads the tool or the record asked for, or 0."""
+    """The line where a view reads the requested tool or record, or 0."""
     if asked.tool:
         sql = blank_quoted(view.sql, "comment", "text")
         match = re.search(rf"(?<!\w){re.escape(asked.tool)}(?!\w)", sql, re.IGNORECASE)
@@ -247,7 +247,7 @@ def _find_source(inspection: Inspection, view: View, asked: Asked) -> int:
 def _find_commands(
     inspection: Inspection, documents: Mapping[str, Document], asked: Asked
 ) -> Iterator[Reference]:
-    """Lines of code that call the tool by its name or by that of its file."""
+    """Lines of code that call the tool by its name or file name."""
     if not asked.tool:
         return
     files = (PurePosixPath(t.path).name for t in inspection.config.tools if t.name == asked.tool)
@@ -261,11 +261,11 @@ def _find_commands(
                     yield Reference(place, "command", line.strip())
 
 
-# --- as it is shown ---
+# --- output ---
 
 
 def format_references(references: Sequence[Reference], target: str) -> str:
-    """One reference a line, and how many there are in how many files."""
+    """One reference per line, and a count of references and files."""
     width = max((len(entry.how) for entry in references), default=0)
     lines = [
         f"{entry.span.path}:{entry.span.line}:{entry.span.col}: "
@@ -279,7 +279,7 @@ def format_references(references: Sequence[Reference], target: str) -> str:
 
 
 def format_references_json(references: Iterable[Reference]) -> str:
-    """One array of objects: path line col how text."""
+    """A JSON array of objects with path, line, col, how and text."""
     rows = [
         {
             "path": span.path,

@@ -1,5 +1,4 @@
-"""What the commands share: their common options, exit statuses, and how findings and progress are
-shown."""
+"""Shared by the commands: common options, exit statuses, and output of findings and progress."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
 
 CLEAN, FINDINGS, WRONG_USE, BUG = 0, 1, 2, 70
 BROKEN_PIPE = 141
-"""As a shell reports a program that SIGPIPE ended."""
+"""The status that shells report for a program killed by SIGPIPE."""
 
 
 class Format(enum.StrEnum):
-    """How findings are printed."""
+    """Output formats for findings."""
 
     TEXT = "text"
     JSON = "json"
@@ -36,7 +35,7 @@ class Format(enum.StrEnum):
 
 
 class ListFormat(enum.StrEnum):
-    """How a list is printed."""
+    """Output formats for lists."""
 
     TEXT = "text"
     JSON = "json"
@@ -56,20 +55,20 @@ def _offer(values: type[enum.StrEnum], parameter: str, help_text: str) -> Callab
     )
 
 
-format_option = _offer(Format, "output", "How findings are printed.")
-list_format_option = _offer(ListFormat, "output", "How it is printed.")
+format_option = _offer(Format, "output", "Output format for findings.")
+list_format_option = _offer(ListFormat, "output", "Output format.")
 root_option = click.option(
     "--root",
     type=click.Path(path_type=Path),
     default=Path(),
     metavar="DIR",
-    help="The folder that holds chapters.yaml.",
+    help="Folder that contains chapters.yaml.",
 )
 out_option = click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where outputs go; dist/ by default.",
+    help="Output folder.  [default: dist]",
 )
 why_option = click.option(
     "--why", is_flag=True, help="Show what was rebuilt rather than taken from the cache, and why."
@@ -92,7 +91,7 @@ def open_cache(root: Path, *, why: bool) -> Iterator[Cache]:
 
 
 def refuse_given(context: click.Context, names: Iterable[str], problem: str, hint: str) -> None:
-    """Raise ConfigError where one of the options was given on the command line."""
+    """Raise ConfigError if one of these options was given on the command line."""
     for name in names:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
@@ -102,22 +101,22 @@ def refuse_given(context: click.Context, names: Iterable[str], problem: str, hin
 
 
 def find_out(root: Path, out: Path | None) -> Path:
-    """The folder for outputs. A name that looks like that of a file is refused, for the files in
-    it have names of their own."""
+    """The output folder. A name that looks like a file is refused, because outputs have their own
+    names."""
     folder = (out or root / "dist").resolve()
     is_file = folder.exists() and not folder.is_dir()
     if is_file or folder.suffix.lower() in (".pdf", ".epub", ".html", ".zip"):
-        message = f"--out takes a folder, and '{out}' is the name of a file"
-        hint = "the name of an ebook is `outputs: name:` in chapters.yaml"
+        message = f"--out takes a folder, but '{out}' names a file"
+        hint = "to name an ebook, set `outputs: name:` in chapters.yaml"
         raise refuse(str(out), message, hint)
     return folder
 
 
 def find_path(typed: str, root: Path, *, must_exist: bool = True) -> str:
-    """A path as typed on the command line, relative to the root.
+    """A path from the command line, relative to the root.
 
-    It starts at the current folder, or at the root where that is where something is. Raises
-    ConfigError where it is outside the root.
+    It is resolved against the current folder, or against the root if it exists only there. Raises
+    ConfigError outside the root.
     """
     starts = (Path.cwd(), root)
     chosen = next((start for start in starts if os.path.lexists(start / typed)), None)
@@ -126,11 +125,11 @@ def find_path(typed: str, root: Path, *, must_exist: bool = True) -> str:
     elif chosen is None:
         inside = [start for start in starts if start.resolve().is_relative_to(root)]
         chosen = next((s for s in inside if (s / typed).parent.is_dir()), inside[0])
-    path = Path(os.path.normpath(chosen / typed))  # links are not followed: they may be meant
+    path = Path(os.path.normpath(chosen / typed))  # keep symbolic links: they may be the target
     path = path.parent.resolve() / path.name
     if not path.is_relative_to(root):
-        message = f"'{typed}' is outside the folder '{root}'"
-        raise refuse(typed, message, "name something in the folder of the book")
+        message = f"'{typed}' is outside the book's folder '{root}'"
+        raise refuse(typed, message, "name a path in the book's folder")
     relative = path.relative_to(root).as_posix()
     return "" if relative == "." else relative
 
@@ -145,7 +144,7 @@ def read_amount(option: str, text: str, parse: Callable[..., float], *default: s
 def print_changes(
     findings: Sequence[Finding], inspection: Inspection, summary: str, known: Known | None
 ) -> Known:
-    """Print what is new and what has gone since the findings known so far; the first time all."""
+    """Print new findings and those that are gone since the last call; all of them at first."""
     from bindery.check.finding_identity import identify_finding
     from bindery.check.watch import compare_findings
     from bindery.core.report import format_head
@@ -199,7 +198,7 @@ def print_findings(
 
 
 def _find_prefix(root: Path) -> str:
-    """The folder of a book inside its repository: where GitHub begins to read paths."""
+    """The book's folder in its repository: GitHub's paths start at the repository."""
     root = root.resolve()
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
     prefix = root.relative_to(top).as_posix()
@@ -207,7 +206,7 @@ def _find_prefix(root: Path) -> str:
 
 
 def print_troubles(findings: Sequence[Finding], tree: Tree) -> None:
-    """Each finding on standard error, without a summary."""
+    """Print findings to standard error, without a summary."""
     from bindery.core.report import format_finding
 
     for finding in findings:
@@ -216,7 +215,7 @@ def print_troubles(findings: Sequence[Finding], tree: Tree) -> None:
 
 @contextmanager
 def show_progress(title: str, steps: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A bar with the name of what is under way; on a terminal only."""
+    """A progress bar with the current item; on terminals only."""
     if quiet or not sys.stderr.isatty():
         yield lambda name: None
         return

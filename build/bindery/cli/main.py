@@ -1,6 +1,6 @@
-"""The command line: its verbs, and the exit status that an error becomes.
+"""The command line: subcommands, and the exit status of each error.
 
-0 clean, 1 findings, 2 wrong use or configuration, 70 a bug of ours.
+0 success, 1 findings, 2 usage or configuration error, 70 internal error.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ VERBS = {
     "count": ("count", "count"),
     "import": ("importing", "import_book"),
 }
-"""Each verb with its module in `bindery.cli.commands` and its function there."""
+"""Subcommands with their module in `bindery.cli.commands` and their function."""
 
 
 class _Verbs(click.Group):
-    """The verbs, each loaded when it is asked for."""
+    """The subcommands, each imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -66,7 +66,7 @@ class _Verbs(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # click would end with 1, which means findings
+        except BrokenPipeError:  # click would exit with 1, which means findings
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(BROKEN_PIPE)
 
@@ -81,10 +81,10 @@ class _Verbs(click.Group):
     no_args_is_help=True,
 )
 @click.version_option(
-    __version__, message="bindery %(version)s", help="Print the version and stop."
+    __version__, message="bindery %(version)s", help="Print the version and exit."
 )
 def bindery() -> None:
-    """Bind a book of GitHub Markdown into a site, a PDF and an EPUB, every link checked."""
+    """Build a site, a PDF and an EPUB from a book in GitHub Markdown, and check every link."""
 
 
 def _stop(error: BookError, status: int) -> NoReturn:
@@ -97,12 +97,12 @@ def _stop(error: BookError, status: int) -> NoReturn:
 
 
 def _explain_trouble(error: OSError) -> BookError:
-    """What the system refused, and what to do."""
+    """What the operating system refused, and what to do."""
     path = error.filename2 or error.filename
     name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
-    hint = "free space there, allow it to your user, or correct the path"
+    hint = "free disk space, fix permissions, or correct the path"
     if sys.argv[1:2] and sys.argv[1] in ("html", "pdf", "epub"):
-        hint += "; --out names another folder, TMPDIR another one for what comes and goes"
+        hint += "; use --out for another output folder, TMPDIR for another temporary folder"
     message = f"cannot be read or written: {(error.strerror or str(error)).lower()}"
     return BookError(Finding(Span.whole(name), "disk", message, hint))
 
@@ -118,16 +118,16 @@ def _find_root_argument() -> Path:
 
 
 def main() -> None:
-    """Run the program and end with its exit status."""
-    # A build makes millions of objects that live to its end: looking for garbage among them takes
-    # a seventh of the time and finds nothing.
+    """Run the program and exit."""
+    # A build keeps millions of objects until it ends. Garbage collection would take a seventh of
+    # the time and free nothing.
     gc.disable()
-    # Names of files may be no text at all, and a terminal may not know all letters.
+    # File names may be invalid UTF-8, and a terminal may not support every character.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        # Of an exit status that a command asks for click gives back the number.
+        # click returns the exit status as a number.
         sys.exit(bindery.main(prog_name="bindery", standalone_mode=False))
     except click.ClickException as error:
         error.show()
@@ -139,9 +139,9 @@ def main() -> None:
     except OSError as error:
         _stop(_explain_trouble(error), WRONG_USE)
     except (KeyboardInterrupt, click.Abort):
-        print("interrupted; what was there before is as it was", file=sys.stderr)
+        print("interrupted; existing files are unchanged", file=sys.stderr)
         sys.exit(130)
-    except Exception:  # noqa: BLE001 - nothing above it could say more than the traceback
+    except Exception:  # noqa: BLE001 - report any bug with its traceback
         traceback.print_exc()
-        print("this is a bug of bindery; please report it with the lines above", file=sys.stderr)
+        print("this is a bug in bindery; please report it with the lines above", file=sys.stderr)
         sys.exit(BUG)

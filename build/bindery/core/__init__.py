@@ -1,1 +1,1 @@
-"""What every other package builds on: the model, the configuration, findings, processes, files."""
+"""Shared by all other packages: the model, configuration, findings, processes, files."""

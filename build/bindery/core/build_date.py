@@ -1,4 +1,4 @@
-"""The clock: the day of SOURCE_DATE_EPOCH, so that a build can be repeated, or today."""
+"""The build date: the day of SOURCE_DATE_EPOCH, for reproducible builds, or today."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def read_today() -> date:
 
 
 def read_latest_start() -> datetime:
-    """A day from now, because clocks differ, or from SOURCE_DATE_EPOCH if that is later."""
+    """A day from now, because clocks differ, or after SOURCE_DATE_EPOCH if that is later."""
     now = datetime.now(UTC)
     return max(now, read_epoch() or now) + timedelta(days=1)
 
 
 def read_epoch() -> datetime | None:
-    """The time of SOURCE_DATE_EPOCH, None if it is not set.
+    """The time of SOURCE_DATE_EPOCH, or None if it is not set.
 
     Raises ConfigError if it is not a number of seconds.
     """

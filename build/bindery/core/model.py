@@ -1,7 +1,7 @@
-"""The nouns of bindery: frozen values, no input or output.
+"""The data model of bindery: frozen values, no I/O.
 
-Lines and columns are counted from 1, as editors count them. Paths of chapters and files are
-POSIX paths relative to the root, the folder that holds `chapters.yaml`.
+Lines and columns count from 1, as in editors. Paths of chapters and files are POSIX paths relative
+to the root, the folder of `chapters.yaml`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Severity(enum.StrEnum):
-    """How much a finding weighs: an error stops a build, a warning does not."""
+    """The weight of a finding: errors stop a build, warnings do not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -28,7 +28,7 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A place in a text file, as wide as the offending text."""
+    """A position in a text file, and the width of the marked text."""
 
     path: str
     line: int
@@ -37,13 +37,13 @@ class Span:
 
     @classmethod
     def whole(cls, path: str) -> Span:
-        """A file as such, where no line of it says more than another."""
+        """A whole file, for findings without a line."""
         return cls(path, 1, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, in one place. `rule` is the id listed in build/docs/rules.md."""
+    """A problem at one position. `rule` is an id from build/docs/rules.md."""
 
     span: Span
     rule: str
@@ -53,7 +53,7 @@ class Finding:
 
 
 class BookError(Exception):
-    """The input cannot be worked with at all. Carries the findings that say why."""
+    """The input is unusable. Carries findings that explain why."""
 
     def __init__(self, *findings: Finding) -> None:
         super().__init__("; ".join(finding.message for finding in findings))
@@ -61,11 +61,11 @@ class BookError(Exception):
 
 
 class ConfigError(BookError):
-    """`chapters.yaml` or the command line is wrong: exit status 2."""
+    """An error in `chapters.yaml` or on the command line: exit status 2."""
 
 
 def refuse(place: Span | str, message: str, hint: str = "") -> ConfigError:
-    """The error at a place, or about a file or an option as such."""
+    """An error at a position, or about a whole file or option."""
     span = Span.whole(place) if isinstance(place, str) else place
     return ConfigError(Finding(span, "config", message, hint))
 
@@ -97,10 +97,9 @@ class Link:
     span: Span
     kind: LinkKind
     text: str = ""
-    """The alternative text of an image; empty for links."""
+    """The alt text of an image; empty for links."""
     label: str = ""
-    """The label by which its definition is found, in the letters that labels are compared in;
-    empty where the destination is in the link itself."""
+    """The normalized label of its definition; empty if the link contains its destination."""
 
     @property
     def is_image(self) -> bool:
@@ -108,27 +107,27 @@ class Link:
 
     @property
     def is_alternative(self) -> bool:
-        """Whether this is another file for an image, which browsers choose from `srcset`."""
+        """Whether this is another file for an image, from `srcset`."""
         return self.kind == "html-source"
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A definition that reference links read: `[label]: destination "title"`."""
+    """A link definition: `[label]: destination "title"`."""
 
     label: str
-    """As it is typed."""
+    """As typed."""
     raw: str
-    """What the author typed as the destination, angle brackets included."""
+    """The destination as typed, including angle brackets."""
     destination: str
-    """The same without angle brackets, backslashes and entities."""
+    """The destination without angle brackets, backslashes and entities."""
     span: Span
-    """Where the label is, with its brackets."""
+    """The position of the label and its brackets."""
     destination_span: Span
     is_used: bool
-    """Whether a link of the chapter reads it; of two with one label only the first is read."""
+    """Whether a link in the chapter uses it; of several with one label only the first counts."""
     key: str
-    """The label in the letters that labels are compared in."""
+    """The normalized label."""
 
     @property
     def link(self) -> Link:
@@ -138,7 +137,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Footnote:
-    """The text of a footnote: `[^label]: text`. `span` is that of the label and its brackets."""
+    """A footnote: `[^label]: text`. `span` is that of the label with its brackets."""
 
     label: str
     span: Span
@@ -150,7 +149,7 @@ BracketShape = Literal["full", "collapsed", "shortcut", "footnote"]
 
 @dataclass(frozen=True, slots=True)
 class OpenReference:
-    """Brackets that would be a link, or the mark of a footnote, if their label were defined:
+    """Brackets that would be a link or a footnote reference if their label were defined:
     `[text][label]`, `[label][]`, `[label]`, `[^label]`."""
 
     shape: BracketShape
@@ -160,12 +159,12 @@ class OpenReference:
     before: str
     """The character before the brackets; empty at the start of a text."""
     after: str
-    """The character behind them; empty at the end of a text."""
+    """The character after them; empty at the end of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A place that a link can lead to. `level` is 0 for an explicit `<a id>` or `<a name>`."""
+    """A link target. `level` is 0 for an explicit `<a id>` or `<a name>`."""
 
     slug: str
     title: str
@@ -175,7 +174,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Excuse:
-    """An inline comment that excuses one finding and says why."""
+    """An inline comment that excuses a finding and gives the reason."""
 
     rule: str
     reason: str
@@ -186,16 +185,16 @@ class Excuse:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a chapter holds, so that an output can be compared with it.
+    """The contents of a chapter, to compare with an output.
 
-    Each entry begins with the id that renderers write into the output, so that its absence can
-    be seen. `None` is for what only a browser could tell: rows and code of raw HTML.
+    Each entry starts with the id that renderers write into the output, so that missing ones are
+    noticed. `None` marks what only a browser could count: rows and code of raw HTML.
     """
 
     headings: tuple[tuple[str, str], ...] = ()
     """Anchor and text."""
     tables: tuple[tuple[str, int | None], ...] = ()
-    """Id and number of rows, the head included."""
+    """Id and number of rows, including the head."""
     figures: tuple[str, ...] = ()
     code_blocks: tuple[tuple[str, str | None], ...] = ()
     """Id and code."""
@@ -203,13 +202,13 @@ class Inventory:
 
 @lru_cache(maxsize=256)
 def _split_lines(source: str) -> tuple[str, ...]:
-    """The lines of a source; asked for often, and split once."""
+    """The lines of a source; cached because they are often needed."""
     return tuple(source.split("\n"))
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One Markdown file of the book, parsed. It keeps its path for life."""
+    """A parsed Markdown file of the book. It never changes its path."""
 
     path: str
     title: str
@@ -223,9 +222,9 @@ class Chapter:
     excuses: tuple[Excuse, ...] = ()
     inventory: Inventory = Inventory()
     findings: tuple[Finding, ...] = ()
-    """What the parser itself saw: tags that a browser would swallow, malformed excuses."""
+    """Findings of the parser: tags that a browser would swallow, malformed excuses."""
     facts: Facts = field(repr=False, hash=False, compare=False, default_factory=Facts)
-    """What has been worked out from this chapter alone."""
+    """Facts about this chapter alone."""
 
     @property
     def lines(self) -> Sequence[str]:
@@ -233,13 +232,13 @@ class Chapter:
 
     @property
     def unread_links(self) -> tuple[Link, ...]:
-        """The destinations of definitions that no link reads: wrong ones are wrong all the same."""
+        """Destinations of unused definitions, which are checked too."""
         return tuple(entry.link for entry in self.definitions if not entry.is_used)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A titled run of chapters; the part without a title is the front of the book."""
+    """A titled group of chapters; the part without a title is the front matter."""
 
     title: str
     chapters: tuple[Chapter, ...]
@@ -261,7 +260,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class ToChapter:
-    """A chapter, at its top or at an anchor."""
+    """A chapter, or an anchor in it."""
 
     path: str
     slug: str = ""
@@ -278,7 +277,7 @@ class ToFile:
 
 @dataclass(frozen=True, slots=True)
 class ToWeb:
-    """A URL with a scheme of its own: http, https, mailto, ..."""
+    """A URL with a scheme: http, https, mailto, ..."""
 
     url: str
 
@@ -288,7 +287,7 @@ Target = ToChapter | ToFile | ToWeb
 
 @dataclass(frozen=True, slots=True)
 class NothingThere:
-    """No such file. `nearest` is the path, as the author would type it, that looks most alike."""
+    """No such file. `nearest` is the most similar path, as the author would type it."""
 
     path: str
     nearest: str = ""
@@ -296,33 +295,33 @@ class NothingThere:
 
 @dataclass(frozen=True, slots=True)
 class NoDestination:
-    """The destination leads nowhere: it is empty or prose, or an address without a host."""
+    """The destination is empty, prose, or an address without a host."""
 
     reason: str
     nearest: str = ""
-    """The scheme that was meant, with its colon."""
+    """The scheme that was probably meant, with its colon."""
     repair: str = ""
-    """What to do where nothing is near."""
+    """What to do if nothing is similar."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnchor:
-    """The chapter is there and the anchor is not."""
+    """The chapter exists, but the anchor does not."""
 
     chapter: str
     slug: str
     nearest: str = ""
-    """The anchor of the chapter that looks most alike."""
+    """The most similar anchor of the chapter."""
     reason: str = ""
     elsewhere: str = ""
-    """The destination, as the author would type it, of a chapter that has just this anchor."""
+    """The destination, as the author would type it, of a chapter that has this anchor."""
     is_chapter: bool = True
-    """False where the file is Markdown outside the book."""
+    """False if the file is Markdown outside the book."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderAnchor:
-    """`folder#anchor`: GitHub does not resolve it, though `folder` alone works."""
+    """`folder#anchor`: GitHub ignores the anchor, though `folder` alone works."""
 
     readme: str
     written: str
@@ -332,18 +331,18 @@ class FolderAnchor:
 
 @dataclass(frozen=True, slots=True)
 class WrongCase:
-    """The path exists in other letters: dead on GitHub, alive on a forgiving file system."""
+    """The path differs in case: dead on GitHub, alive on a case-insensitive file system."""
 
     actual: str
     """As the author should type it, with query and anchor."""
     target: Target
     lost_anchor: str = ""
-    """The anchor that the file does not have either."""
+    """The anchor, if the file does not have it either."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The path leaves the repository, by `..` or through a symbolic link."""
+    """The path leaves the repository through `..` or a symbolic link."""
 
     path: str
     through_link: bool = False
@@ -351,7 +350,7 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class NestedUrl:
-    """A URL wrapped into a URL, most often by a careless replacement."""
+    """A URL wrapped in a URL, usually by a careless search and replace."""
 
     inner: str
     url: str
@@ -363,14 +362,14 @@ Resolution = Target | Failure
 
 @dataclass(frozen=True, slots=True)
 class ResolvedBook:
-    """A book and where each of its links leads. Checker and renderers read the same values."""
+    """A book and its link targets. The checker and the renderers use the same values."""
 
     book: Book
     links: Mapping[Link, Resolution]
 
     def find_target(self, link: Link) -> Target | None:
-        """Where a renderer should lead the reader: the target, or the best place a failed link
-        can still lead to, or None where there is no such place."""
+        """The target for a renderer: the resolved one, the best substitute for a broken link, or
+        None if there is none."""
         match self.links[link]:
             case ToChapter() | ToFile() | ToWeb() as target:
                 return target

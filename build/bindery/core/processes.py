@@ -1,7 +1,7 @@
-"""Starts every process of the toolchain.
+"""Start every process of the toolchain.
 
-`run_command` is for short commands whose output is needed. `run_limited` is for programs that may
-run for hours: it enforces limits and leaves no process behind.
+`run_command` is for short commands with output. `run_limited` is for programs that may run for
+hours: it enforces limits and leaves no process behind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import IO, Literal
 import psutil
 
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
-"""git with the settings off that would let a foreign repository start programs."""
+"""git without the settings that let an untrusted repository start programs."""
 STOP_SIGNALS = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 _MARK = "BINDERY_RUN"
 _TICK_SECONDS = 0.5
@@ -32,20 +32,20 @@ _LONGEST_LINE = 1 << 16
 
 How = Literal["done", "failed", "crashed", "timeout", "memory", "output", "interrupted"]
 Show = Callable[[str, str], None]
-"""Gets "stdout" or "stderr", and a line with its newline."""
+"""Called with "stdout" or "stderr" and a line including its newline."""
 Watch = Callable[[float, int], None]
-"""Gets the seconds so far and the bytes of memory in use, a few times per second."""
+"""Called several times per second with elapsed seconds and bytes of memory in use."""
 Clock = Callable[[], float]
 Completed = subprocess.CompletedProcess[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a run may use."""
+    """Resource limits of a run."""
 
     seconds: float
     memory_bytes: int
-    """All processes together."""
+    """For all processes together."""
     output_bytes: int
     grace_seconds: float = 10.0
     """Time to write results after SIGTERM."""
@@ -53,13 +53,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a limited run ended. `code` is negative if a signal ended it."""
+    """How a limited run ended. `code` is negative for a signal."""
 
     code: int
     ended: How
     seconds: float
     peak_bytes: int
-    """Highest memory use seen, all processes together."""
+    """Peak memory of all processes together."""
 
 
 class CommandMissingError(Exception):
@@ -67,7 +67,7 @@ class CommandMissingError(Exception):
 
 
 class CommandTimeoutError(Exception):
-    """The process ran into its timeout and was killed."""
+    """The process exceeded its timeout and was killed."""
 
 
 def run_command(
@@ -77,7 +77,7 @@ def run_command(
     timeout: float,
     environment: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Run a program to its end, in its own process group.
+    """Run a program in its own process group and wait for it.
 
     Raises CommandMissingError if the program does not exist, and CommandTimeoutError after
     `timeout` seconds.
@@ -114,16 +114,16 @@ def run_limited(
 ) -> Ended:
     """Run a program in its own session until it ends or reaches a limit.
 
-    Its output goes to `log` as it comes, and line by line to `show`. At a limit, on Ctrl-C, SIGTERM
-    and SIGHUP its processes get SIGTERM and the grace period to write their results; then all that
-    are left are killed, including those that left the session: an orphan is known by a mark in its
-    environment. A second Ctrl-C ends the grace period.
+    Output goes to `log` as it arrives, and line by line to `show`. At a limit, and on Ctrl-C,
+    SIGTERM or SIGHUP, the processes get SIGTERM and a grace period to write results; then the rest
+    are killed, including those that left the session, which a variable in their environment
+    identifies. A second Ctrl-C ends the grace period.
 
     Raises CommandMissingError if the program does not exist.
     """
     started = now()
     mark = uuid.uuid4().hex
-    # Not an address space limit: accelerators map far more memory than they use.
+    # Not RLIMIT_AS: accelerators map far more memory than they use.
     with log.open("w", encoding="utf-8", newline="") as file, _listen() as received:
         process = _start(command, folder, {**environment, _MARK: mark})
         family = _Family(process.pid, mark)
@@ -164,14 +164,14 @@ def _start(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A program that runs within limits."""
+    """A program running within limits."""
 
     process: subprocess.Popen[bytes]
     family: _Family
     transcript: _Transcript
     limits: Limits
     received: list[int]
-    """Signals to this process."""
+    """Signals received by this process."""
     now: Clock
 
     def wait(self, started: float, watch: Watch | None) -> How | None:
@@ -184,7 +184,7 @@ class _Run:
                 used = self.family.measure(self.limits.memory_bytes)
                 if watch:
                     watch(moment - started, used)
-                # Reading the memory of many processes must not take the time of theirs.
+                # Measuring the memory of many processes must not slow them down.
                 next_look = moment + max(_TICK_SECONDS, 20 * (self.now() - moment))
             if self.received:
                 return "interrupted"
@@ -198,7 +198,7 @@ class _Run:
         return None
 
     def stop(self, reason: How) -> None:
-        """Ask all processes to end, and wait for that during the grace period."""
+        """Ask all processes to end and wait for the grace period."""
         self.family.look()
         self.family.tell(signal.SIGTERM)
         until = self.now() + self.limits.grace_seconds
@@ -207,13 +207,13 @@ class _Run:
         while self.now() < until and len(self.received) == calls:
             if _wait(self.process, 0.05) and not self.family.look():
                 return
-            # A run that is out of memory must not take the rest of it.
+            # A run over its memory limit must not use up the machine's memory.
             if reason == "memory" and self.family.measure(limit) > limit * 1.25:
                 return
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the process ends within so many seconds."""
+    """Whether the process ends within this time."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     return process.returncode is not None
@@ -221,7 +221,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 @contextlib.contextmanager
 def hold_signals() -> Iterator[None]:
-    """Signals that ask this process to stop wait until the block ends."""
+    """Delay signals that ask this process to stop until the block ends."""
     former = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
@@ -231,7 +231,7 @@ def hold_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _listen() -> Iterator[list[int]]:
-    """Collect the signals that ask this process to stop. Only the main thread can."""
+    """Collect signals that ask this process to stop. Works only in the main thread."""
     received: list[int] = []
     former = {}
 
@@ -249,7 +249,7 @@ def _listen() -> Iterator[list[int]]:
 
 
 class _Transcript:
-    """A program's output: kept in a file up to a limit, and shown line by line."""
+    """A program's output: saved to a file up to a limit, and shown line by line."""
 
     def __init__(self, file: IO[str], limit: int, show: Show | None) -> None:
         self._file = file
@@ -260,7 +260,7 @@ class _Transcript:
         self.is_full = False
 
     def follow(self, process: subprocess.Popen[bytes]) -> list[threading.Thread]:
-        """Start the threads that read what a process prints."""
+        """Start the threads that read the output."""
         assert process.stdout is not None
         assert process.stderr is not None
         streams = ((process.stdout, "stdout"), (process.stderr, "stderr"))
@@ -272,8 +272,8 @@ class _Transcript:
         return readers
 
     def _read(self, stream: IO[bytes], name: str) -> None:
-        """Read a stream to its end, even when the file is full: a full pipe would block the program
-        while it writes its results."""
+        """Read a stream to its end, even if the file is full: a full pipe would block the program
+        while it writes results."""
         with io.TextIOWrapper(stream, "utf-8", errors="replace", newline="\n") as text:
             while line := text.readline(_LONGEST_LINE):
                 self._add(name, line)
@@ -292,7 +292,7 @@ class _Transcript:
                 self._file.write(line)
                 self._file.flush()
             except OSError:
-                self.is_full = True  # the disk is full before the limit is reached
+                self.is_full = True  # the disk filled up before the limit was reached
             if self._show:
                 try:
                     self._show(name, line)
@@ -314,12 +314,12 @@ class _Family:
         self.peak_bytes = 0
 
     def look(self) -> list[psutil.Process]:
-        """The living ones."""
+        """The living processes."""
         try:
             leader = self._seen.get(self._leader) or psutil.Process(self._leader)
             found = (leader, *leader.children(recursive=True))
         except psutil.Error:
-            found = ()  # ended; its children are known from the last look
+            found = ()  # ended; its children are known from the previous look
         family = {*self._seen.values(), *found}
         self._seen = {process.pid: process for process in family if _is_alive(process)}
         return list(self._seen.values())
@@ -335,14 +335,14 @@ class _Family:
         return used
 
     def tell(self, number: signal.Signals) -> None:
-        """Send a signal to the leader's group while the leader exists; later the group's number may
-        belong to another."""
+        """Send a signal to the leader's group while the leader exists; afterwards the group's
+        number may be reused."""
         if self._leader in self._seen:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._leader, number)
 
     def kill(self) -> None:
-        """Kill all that are left, including orphans, which the mark in their environment tells."""
+        """Kill all remaining processes, including orphans with the mark in their environment."""
         until = time.monotonic() + _KILL_SECONDS
         while time.monotonic() < until:
             alive = {*self.look(), *self._find_marked()}
@@ -352,7 +352,7 @@ class _Family:
             for process in alive:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
-            time.sleep(0.02)  # psutil.wait_procs would take the leader's exit status
+            time.sleep(0.02)  # psutil.wait_procs would collect the leader's exit status
 
     def _find_marked(self) -> list[psutil.Process]:
         found = []
@@ -377,4 +377,4 @@ def _read_memory(process: psutil.Process, kind: Literal["rss", "pss"]) -> int:
         full = process.memory_full_info()
     except (psutil.Error, OSError):
         return 0
-    return int(getattr(full, "pss", full.rss))  # only Linux counts shares
+    return int(getattr(full, "pss", full.rss))  # only Linux has PSS

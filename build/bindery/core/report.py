@@ -1,4 +1,4 @@
-"""Findings to text, to JSON and to the annotations of GitHub Actions."""
+"""Format findings as text, JSON and GitHub Actions annotations."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from bindery.core.model import Finding, Severity, Span
 LineReader = Callable[[Span], str]
 
 _SHOWN = 10
-"""Annotations of one level that GitHub shows for a step."""
+"""Annotations that GitHub shows per level and step."""
 
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Reading order: path, line, column; equal findings once."""
+    """Sort by path, line and column, and remove duplicates."""
     unique = dict.fromkeys(findings)
     return sorted(unique, key=lambda finding: (finding.span, finding.rule, finding.message))
 
 
 def format_finding(finding: Finding, read_line: LineReader) -> str:
-    """One finding as a person reads it: place and rule, the line with a caret, what to do."""
+    """A finding as text: position and rule, the line with a caret, and the hint."""
     span = finding.span
     lines = [format_head(finding)]
     margin = " " * len(str(span.line))
@@ -43,8 +43,8 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
     return "\n".join(lines)
 
 
-# Marks that turn the direction of what follows, that are invisible, that end a line in some places,
-# or that a terminal obeys.
+# Characters that change text direction, are invisible, break lines in some programs, or control a
+# terminal.
 _HIDDEN = re.compile(
     "[\x80-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e0fff]"
@@ -52,7 +52,7 @@ _HIDDEN = re.compile(
 
 
 def show_hidden(text: str) -> str:
-    """Text in one line, every character visible: controls as pictures, the rest escaped."""
+    """Text on one line with every character visible: controls as pictures, the rest escaped."""
     if text.isprintable():
         return text
     text = text.replace("\r", "\N{SYMBOL FOR CARRIAGE RETURN}")
@@ -66,14 +66,14 @@ def _escape_hidden(found: re.Match[str]) -> str:
 
 
 def format_head(finding: Finding) -> str:
-    """Place, severity, rule and message, in one line."""
+    """Position, severity, rule and message on one line."""
     span = finding.span
     place = f"{span.path}:{span.line}:{span.col}"
     return show_hidden(f"{place}: {finding.severity}[{finding.rule}]: {finding.message}")
 
 
 def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[str, int, int]:
-    """At most about `limit` characters of a line, the offending text among them."""
+    """About `limit` characters of a line, around the marked text."""
     width = min(width, max(len(source) - start, 1))
     if len(source) <= limit:
         return source, start, width
@@ -85,7 +85,7 @@ def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[
 
 
 def measure_width(text: str) -> int:
-    """Columns that a text takes where letters are equally wide; Chinese ones take two."""
+    """Columns that a text occupies in a monospaced font; Chinese characters take two."""
     return sum(
         0
         if unicodedata.combining(c) or unicodedata.category(c) in ("Mn", "Me", "Cf")
@@ -97,13 +97,13 @@ def measure_width(text: str) -> int:
 
 
 def format_text(findings: Sequence[Finding], read_line: LineReader, summary: str) -> str:
-    """All findings, a blank line between them, and the summary last."""
+    """All findings, separated by blank lines, and the summary."""
     blocks = [format_finding(finding, read_line) for finding in findings]
     return "\n\n".join([*blocks, summary]) + "\n"
 
 
 def format_json(findings: Sequence[Finding]) -> str:
-    """One array of objects: path line col rule severity message help."""
+    """A JSON array of objects with path, line, col, rule, severity, message and help."""
     rows = [
         {
             "path": finding.span.path,
@@ -120,18 +120,18 @@ def format_json(findings: Sequence[Finding]) -> str:
 
 
 def write_json(value: object, indent: int | None = None) -> str:
-    """JSON as people can read it, in which only those characters are escaped that UTF-8 has not:
-    the names of some files hold them."""
+    """Readable JSON that escapes only what UTF-8 cannot encode, such as bytes of some file
+    names."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def format_github(findings: Sequence[Finding], prefix: str = "") -> str:
-    """Workflow commands that GitHub Actions shows beside the lines of a pull request.
+    """Workflow commands that GitHub Actions shows next to the lines of a pull request.
 
-    It shows so many of each level and drops the others without a word. So the last one that it
-    shows counts those that follow, and these are in the log in a group. `prefix` is the folder
-    of the book inside its repository.
+    GitHub shows a limited number per level and silently drops the rest. So the last one shown
+    counts the rest, which are listed in a group in the log. `prefix` is the book's folder in its
+    repository.
     """
     lines = []
     rest: list[Finding] = []
@@ -142,7 +142,7 @@ def format_github(findings: Sequence[Finding], prefix: str = "") -> str:
         if left := level[shown:]:
             files = len({finding.span.path for finding in left})
             message = f"{count_noun(len(left), f'more {severity}')} in {count_noun(files, 'file')}"
-            lines.append(f"::{severity} title=bindery::{message}: the log of this step lists them")
+            lines.append(f"::{severity} title=bindery::{message}: see the log of this step")
             rest += left
     if rest:
         lines += ["::group::more findings", *map(format_head, rest), "::endgroup::"]
@@ -171,7 +171,7 @@ def _escape_property(text: str) -> str:
 
 
 def summarise(findings: Sequence[Finding], links: int, chapters: int, accepted: int = 0) -> str:
-    """The last line of a report. `accepted` counts findings that the book lives with for now."""
+    """The last line of a report. `accepted` counts findings accepted by the baseline."""
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = len(findings) - errors
     summary = (
@@ -197,10 +197,10 @@ def count_noun(number: int, noun: str) -> str:
 
 
 def count_more(places: Sized) -> str:
-    """How many places there are beside the one that is shown: " (and 2 more)"."""
+    """How many more positions there are than the one shown: " (and 2 more)"."""
     return f" (and {group_digits(len(places) - 1)} more)" if len(places) > 1 else ""
 
 
 def group_digits(number: int) -> str:
-    """A number with a space between thousands."""
+    """A number with spaces between groups of three digits."""
     return f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")

@@ -1,4 +1,4 @@
-"""Did you mean: which existing word looks most like one that does not exist."""
+"""Suggest the existing word most similar to an unknown one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from functools import lru_cache
 
 _CUTOFF = 0.6
 _COMPARED = 64
-"""So many words are compared letter by letter; of more only those that share rare pieces."""
+"""Up to this many words are compared directly; of more, only those that share rare pieces."""
 _CANDIDATES = 8
 _VOTES = 300
 _LONGEST = 200
-"""Letters; a longer word is not a typo, and takes long to compare."""
+"""Longer words are not typos, and slow to compare."""
 _ENDING = re.compile(r"\.[A-Za-z]\w*$")
 
 
 def find_nearest(word: str, choices: Iterable[str]) -> str:
-    """Give the choice that looks most like `word`, or an empty string where none is close.
+    """The choice most similar to `word`, or an empty string if none is close.
 
-    It may be asked thousands of times for the same thousands of choices.
+    Fast enough to be called thousands of times with the same thousands of choices.
     """
     if not 0 < len(word) <= _LONGEST:
         return ""
@@ -31,14 +31,14 @@ def find_nearest(word: str, choices: Iterable[str]) -> str:
 
 
 def suggest(word: str, choices: Iterable[str], otherwise: str = "") -> str:
-    """A hint that asks whether the nearest choice was meant, or another one if none is close."""
+    """A hint that suggests the nearest choice, or `otherwise` if none is close."""
     nearest = find_nearest(word, choices)
     return f"did you mean '{nearest}'?" if nearest else otherwise
 
 
 @lru_cache(maxsize=16)
 def _keep_one(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The same list for equal ones, so that a thousand questions keep one list of words."""
+    """One list for equal ones, so that a thousand calls keep one list in memory."""
     return words
 
 
@@ -56,8 +56,8 @@ def _compare(word: str, words: tuple[str, ...]) -> str:
 
 
 def _may_be_meant(word: str, choice: str) -> bool:
-    """Whether two names of files are alike without the folder and the ending that they share;
-    another number is another file."""
+    """Whether two file names are similar beyond the folder and suffix that they share. Different
+    numbers mean different files."""
     name = posixpath.basename(word).lower()
     if not _ENDING.search(name):
         return True
@@ -69,8 +69,8 @@ def _may_be_meant(word: str, choice: str) -> bool:
 
 
 def _find_candidates(word: str, words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words that share most pieces with this one. Rare pieces are looked at first: what all
-    words share tells nothing."""
+    """The words that share most pieces with this one. Start with rare pieces: common ones do not
+    distinguish words."""
     index = _index_words(words)
     found = sorted((index[piece] for piece in _cut_word(word) if piece in index), key=len)
     votes: Counter[int] = Counter()
@@ -86,7 +86,7 @@ def _find_candidates(word: str, words: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _index_words(words: tuple[str, ...]) -> dict[str, Sequence[int]]:
-    """Which words hold a piece, by their numbers."""
+    """The indices of the words that contain a piece."""
     index: dict[str, list[int]] = {}
     for number, word in enumerate(words):
         for piece in _cut_word(word[:_LONGEST]):
@@ -95,6 +95,6 @@ def _index_words(words: tuple[str, ...]) -> dict[str, Sequence[int]]:
 
 
 def _cut_word(word: str) -> set[str]:
-    """Every two letters that follow each other, and every three; beginning and end count."""
+    """All pairs and triples of adjacent letters, including the word's ends."""
     framed = f"\0{word}\0"
     return {framed[at : at + size] for size in (2, 3) for at in range(len(framed) - size + 1)}

@@ -1,8 +1,8 @@
-"""Several files of a book changed together: all of them, or none.
+"""Change several files of a book together: all of them, or none.
 
-Each file is written under another name and then renamed. If a step fails or a signal arrives, the
-steps taken so far are undone. What a killed process leaves half done is git's to bring back: a
-command that moves files calls `refuse_uncommitted` first.
+Each file is written under a temporary name and then renamed. If a step fails or a signal arrives,
+the steps so far are undone. Git can restore what a killed process leaves half done: a command that
+moves files calls `refuse_uncommitted` first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bindery.core.processes import (
 from bindery.core.whole_files import write_whole
 
 Texts = Mapping[str, tuple[str, str]]
-"""What files hold before and after a change, by the path that they have before it."""
+"""File contents before and after a change, by the path before it."""
 
 _GIT_SECONDS = 60.0
 _WRITABLE = 0o222
@@ -35,27 +35,26 @@ _WRITABLE = 0o222
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a command changes: texts first, then the paths of files and folders."""
+    """A command's changes: first texts, then paths of files and folders."""
 
     rule: str
-    """The rule that reports why the change cannot be made."""
+    """The rule that reports a change that cannot be made."""
     texts: Texts
     moves: tuple[tuple[str, str], ...] = ()
     emptied: tuple[str, ...] = ()
-    """Folders to remove afterwards, because nothing is left in them."""
+    """Folders to remove afterwards if they are empty."""
 
 
 Step = tuple[Callable[[], object], Callable[[], object]]
-"""Something to do and how to undo it; undoing what was not done does nothing."""
+"""An action and its undo, which has no effect if the action did not happen."""
 
 
 def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None = None) -> Texts:
     """Make a change, or leave everything as it is.
 
-    When everything else is in place, `finish` returns further texts that belong to the change;
-    those that it changes are returned. Ctrl-C, SIGTERM and SIGHUP undo everything. Raises BookError
-    if a file is not what it was, may not be written, or git refuses to move it; OSError if the disk
-    does.
+    When everything else is in place, `finish` returns further texts to change; those that it
+    changes are returned. Ctrl-C, SIGTERM and SIGHUP undo everything. Raises BookError if a file has
+    changed meanwhile, is not writable, or git refuses to move it; OSError for disk errors.
     """
     root = root.resolve()
     _refuse_late(root, change)
@@ -86,19 +85,19 @@ def _take(steps: Iterable[Step], undo: contextlib.ExitStack) -> None:
 
 
 def refuse_uncommitted(root: Path, change: Change) -> None:
-    """Raise ConfigError if a file of the change has edits that git could not bring back.
+    """Raise ConfigError if a file of the change has edits that git could not restore.
 
-    Without git, or outside a repository, nothing is refused."""
+    Outside a git repository, or without git, nothing is refused."""
     paths = [*change.texts, *(old for old, _ in change.moves)]
     command = [*GIT, "status", "--porcelain", "-z", "--", *(f":(literal){path}" for path in paths)]
     try:
         ended = run_command(command, folder=root, timeout=_GIT_SECONDS)
     except (CommandMissingError, CommandTimeoutError):
         return
-    # The second column is the state of the file against the index, which keeps what is staged.
+    # The second column compares the file with the index, so staged edits can be restored.
     edited = [line[3:] for line in ended.stdout.split("\0") if line[1:2].strip("? ")]
     if ended.returncode == 0 and edited:
-        message = f"'{edited[0]}' has changes that are not committed"
+        message = f"'{edited[0]}' has uncommitted changes"
         if len(edited) > 1:
             message += f", and so have {len(edited) - 1} more files of this move"
         hint = "commit or stash them first, or add --force"
@@ -106,22 +105,22 @@ def refuse_uncommitted(root: Path, change: Change) -> None:
 
 
 def find_obstacle(root: Path, path: str) -> tuple[str, str] | None:
-    """Why a file of the book may not be written, and what to do; None if it may."""
+    """Why a file of the book cannot be written, and what to do; None if it can."""
     root = root.resolve()
     target = (root / path).resolve()
     if not target.is_relative_to(root):
-        return f"'{path}' leads out of the book, and stays as it is", "change the file where it is"
+        return f"'{path}' is a link out of the book", "change the file that it points to"
     for place in (target, target.parent):
         with contextlib.suppress(FileNotFoundError):
-            # The superuser may write everything, and what is locked is locked on purpose.
+            # Root may write everything, but files are read-only for a reason.
             if not place.stat().st_mode & _WRITABLE or not os.access(place, os.W_OK):
                 shown = place.relative_to(root).as_posix()
-                return f"'{shown}' is read-only, and stays as it is", f"`chmod u+w {shown}` first"
+                return f"'{shown}' is read-only", f"run `chmod u+w {shown}` first"
     return None
 
 
 def _refuse_late(root: Path, change: Change) -> None:
-    """Raise BookError unless everything is as it was when the change was planned."""
+    """Raise BookError unless everything is still as it was when the change was planned."""
 
     def refuse(path: str, message: str, hint: str) -> BookError:
         return BookError(Finding(Span.whole(path), change.rule, message, hint))
@@ -132,17 +131,17 @@ def _refuse_late(root: Path, change: Change) -> None:
         _refuse_edited(root / path, path, before, change.rule)
     for old, new in change.moves:
         if not os.path.lexists(root / old) or os.path.lexists(root / new):
-            raise refuse(old, f"'{old}' or '{new}' has changed meanwhile", "run this once more")
+            raise refuse(old, f"'{old}' or '{new}' has changed meanwhile", "run the command again")
         for path in (old, new):
             if not (root / path).parent.resolve().is_relative_to(root):
-                message = f"'{path}' leads out of the book, and stays as it is"
-                raise refuse(path, message, "change the file where it is")
+                message = f"'{path}' is a link out of the book"
+                raise refuse(path, message, "change the file that it points to")
 
 
 def _refuse_edited(place: Path, path: str, before: str, rule: str) -> None:
     if place.read_bytes() != before.encode():
         message = f"'{path}' has changed meanwhile"
-        raise BookError(Finding(Span.whole(path), rule, message, "run this once more"))
+        raise BookError(Finding(Span.whole(path), rule, message, "run the command again"))
 
 
 # --- steps ---
@@ -181,15 +180,15 @@ def _rename_back(root: Path, old: str, new: str) -> None:
 
 
 def _rename(root: Path, old: str, new: str) -> None:
-    """Give a file or folder another path; by git, if git knows it."""
+    """Rename a file or folder, with git if git tracks it."""
     if not _is_tracked(root, old):
         (root / old).rename(root / new)
         return
     ended = run_command([*GIT, "mv", "--", old, new], folder=root, timeout=_GIT_SECONDS)
     if ended.returncode:
         reason = ended.stderr.strip().splitlines()
-        message = f"git does not move '{old}': {reason[-1] if reason else 'it gives no reason'}"
-        raise BookError(Finding(Span.whole(old), "refused-move", message, "see what git says"))
+        message = f"git cannot move '{old}': {reason[-1] if reason else 'no reason given'}"
+        raise BookError(Finding(Span.whole(old), "refused-move", message, "fix what git reports"))
 
 
 def _is_tracked(root: Path, path: str) -> bool:
@@ -202,7 +201,7 @@ def _is_tracked(root: Path, path: str) -> bool:
 
 
 def map_path(moves: Iterable[tuple[str, str]], path: str) -> str:
-    """The path of a file after moves; a folder takes along what is in it."""
+    """The path of a file after moves, including moves of its folder."""
     for old, new in moves:
         if path == old or path.startswith(f"{old}/"):
             return new + path[len(old) :]

@@ -1,7 +1,7 @@
-"""The one table of units: what each measures, and how large it is in base units.
+"""The table of units: what each measures, and its size in base units.
 
-Records store base units alone. Headings, data files and prose use all of them; upper and lower
-case count there, as in GB (bytes) and Gb (bits).
+Records store only base units; headings, data files and prose use all of them. Case matters, as in
+GB (bytes) and Gb (bits).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Unit:
     size: float
     """In the base unit."""
     binary: float = 0.0
-    """Size where its decimal prefix is read as a power of 1024; 0 where it has none."""
+    """Size if its decimal prefix means a power of 1024; 0 without such a prefix."""
 
 
 _LARGE = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
@@ -53,7 +53,7 @@ _BINARY_WORDS = {"kibi": 1, "mebi": 2, "gibi": 3, "tebi": 4}
 _SMALL = {"m": 1e-3, "µ": 1e-6, "μ": 1e-6, "u": 1e-6, "n": 1e-9}
 _SMALL_WORDS = {"milli": 1e-3, "micro": 1e-6, "nano": 1e-9}
 
-# Base unit, size, and names. The last ones, as long words, take prefixes such as giga.
+# Base unit, size, and names. The last names are long forms, which take prefixes such as giga.
 _WITH_PREFIXES = (
     ("B", 1.0, "B Byte Bytes", "byte bytes"),
     ("B", 0.125, "b Bit Bits", "bit bits"),
@@ -116,7 +116,7 @@ UNITS: Mapping[str, Unit] = dict(_list_units())
 
 
 def read_unit(name: str) -> Unit | None:
-    """GBps and GB/s are 1e9 B/s, TFLOPS 1e12 FLOP/s, µs 1e-6 s, % 0.01. None for an unknown one."""
+    """GBps and GB/s are 1e9 B/s, TFLOPS 1e12 FLOP/s, µs 1e-6 s, % 0.01. None if unknown."""
     if name in UNITS:
         return UNITS[name]
     amount = UNITS.get(name.removesuffix("/s")) if name.endswith("/s") else None
@@ -131,13 +131,13 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds from `90`, `10m`, `2h`. Raises ValueError unless that is a time above zero."""
+    """Parse a time such as `90`, `10m` or `2h`. Raises ValueError unless it is positive."""
     return _parse_amount(text, _SECONDS, "s", "90, 10m or 2h")
 
 
 def parse_bytes(text: str, default: str) -> float:
-    """Bytes from `8GiB` or `500 MB`; a number alone is in the default unit. Raises ValueError
-    unless that is a size above zero."""
+    """Parse a size such as `8GiB` or `500 MB`; a bare number is in the default unit. Raises
+    ValueError unless it is positive."""
     return _parse_amount(text, _BYTES, default, "8GiB or 500MiB")
 
 
@@ -145,5 +145,5 @@ def _parse_amount(text: str, sizes: Mapping[str, float], default: str, examples:
     match = _AMOUNT.fullmatch(text.strip())
     size = sizes.get((match[2] or default).lower()) if match else None
     if match is None or size is None or float(match[1]) == 0:
-        raise ValueError(f"'{text}' is not an amount above zero, such as {examples}")
+        raise ValueError(f"'{text}' is not a positive amount, such as {examples}")
     return float(match[1]) * size

@@ -1,6 +1,6 @@
-"""Files that are made: written under another name, and moved into place when whole.
+"""Write output files under temporary names and move them into place when complete.
 
-A build that dies at any moment leaves what was there before.
+If a build dies, the previous output is still there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PREFIX = ".bindery-making-"
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is either the old one or the new one, never half of it."""
+    """Replace a file atomically."""
     with name_target(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=_PREFIX, dir=path.parent)
@@ -40,8 +40,8 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def name_target(path: Path) -> Iterator[None]:
-    """Have an error of the disk name what was to be made: a write that fails names nothing, and
-    other errors the name that a file has before it is moved."""
+    """Make disk errors name the output: failed writes name no file, and others its temporary
+    name."""
     try:
         yield
     except OSError as error:
@@ -52,7 +52,7 @@ def name_target(path: Path) -> Iterator[None]:
 
 
 def _set_permissions(path: Path, former: Path) -> None:
-    """Those of the file that it replaces, or what the umask allows: mkstemp makes private files."""
+    """Copy the permissions of the replaced file, or apply the umask: mkstemp files are private."""
     if former.exists():
         shutil.copymode(former, path)
         return
@@ -63,19 +63,19 @@ def _set_permissions(path: Path, former: Path) -> None:
 
 @contextlib.contextmanager
 def make_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill, which takes the place of `path` when the block ends without an error."""
+    """A folder to fill; it replaces `path` when the block ends without an error."""
     with make_work_folder(path) as work:
         yield work
         work.chmod(0o755)
         if path.exists():
-            _exchange(work, path)  # what it was before goes with the work folder
+            _exchange(work, path)  # the old content is deleted with the work folder
         else:
             work.rename(path)
 
 
 @contextlib.contextmanager
 def make_work_folder(path: Path) -> Iterator[Path]:
-    """A folder for the parts of an output, beside it, gone when the block ends."""
+    """A temporary folder next to an output, deleted when the block ends."""
     with name_target(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         sweep_leftovers(path.parent)
@@ -87,7 +87,7 @@ def make_work_folder(path: Path) -> Iterator[Path]:
 
 
 def sweep_leftovers(folder: Path, *, older_than: float = 3600.0) -> None:
-    """Remove what a build that was killed has left; younger ones may belong to a running one."""
+    """Remove leftovers of killed builds; newer ones may belong to a running build."""
     now = time.time()
     for path in folder.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
@@ -99,7 +99,7 @@ def sweep_leftovers(folder: Path, *, older_than: float = 3600.0) -> None:
 
 
 def _exchange(new: Path, old: Path) -> None:
-    """Swap two folders in one step where the system can, else in two."""
+    """Swap two folders, atomically if the system supports it."""
     if sys.platform == "linux":
         library = ctypes.CDLL(None, use_errno=True)
         if hasattr(library, "renameat2"):

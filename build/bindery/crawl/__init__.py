@@ -1,2 +1,2 @@
-"""`bindery links`: the links of the built outputs and what linkchecker says of them, compared with
-the resolver."""
+"""`bindery links`: compare the links of built outputs, and linkchecker's results, with the
+resolver."""

@@ -1,7 +1,7 @@
-"""Compare each link of an output with its source: the resolver says where a link of a chapter
-leads, and the output has to lead there as often.
+"""Compare the links of an output with the source: for each link in a chapter, the output must have
+one to the same target.
 
-The resolver is not run again: each of its targets is turned into a place of the output.
+Links are not resolved again: each target of the resolver is mapped to a place in the output.
 """
 
 from __future__ import annotations
@@ -27,30 +27,29 @@ from bindery.crawl.reading import Written
 from bindery.render.addresses import find_file_url
 
 RULE = "second-opinion"
-_REPORT = "build again, and report it if it happens again"
+_REPORT = "build again, and report a bug if it happens again"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where an output puts things. A place is a text: a file with an id behind `#`, or an
-    address."""
+    """The layout of an output. A place is a string: a file with an id after `#`, or an address."""
 
     name: str
-    """The output, as a finding names it."""
+    """The name of the output in findings."""
     page: str
-    """How a finding names a page, with `{}` for the page itself."""
+    """How findings name a page, with `{}` for the page."""
     find_anchor: Callable[[str, str], str]
-    """The place of an anchor, by chapter and slug; that of the chapter if the slug is empty."""
+    """The place of an anchor by chapter and slug, of the chapter if the slug is empty."""
     find_written: Callable[[Written], str]
-    """Where a link of the output leads."""
+    """The target of a link in the output."""
     find_copy: Callable[[str], str] | None = None
-    """The place of a copied file by its path, for an output that keeps the names of files."""
+    """The place of a copied file by path, if the output keeps file names."""
     marks_text: bool = True
-    """Whether links in the text can be told from those in menus and notes."""
+    """Whether links in the text can be distinguished from those in menus and notes."""
 
 
 class Comparison:
-    """Compares one output with its source, and collects what differs."""
+    """Compares an output with its source and collects differences."""
 
     def __init__(self, inspection: Inspection, edition: Edition, layout: Layout) -> None:
         self.findings: list[Finding] = []
@@ -63,16 +62,15 @@ class Comparison:
             for chapter in inspection.book.chapters
             for anchor in chapter.anchors
         }
-        """Where the author wrote what is at a place of the output."""
+        """Source positions of the places in the output."""
         self._reported: set[tuple[str, str]] = set()
 
     def add(self, span: Span, message: str, hint: str = _REPORT) -> None:
-        """Report a difference."""
         self.findings.append(Finding(span, RULE, message, hint))
 
     def compare(self, files: Mapping[str, str], read: Mapping[str, Sequence[Written]]) -> None:
-        """Compare the links of each chapter with what was read from its file, and check that the
-        links of all files lead somewhere."""
+        """Compare the links of each chapter with those of its file, and check the targets of all
+        links."""
         name = self._layout.name
         chapters = {files[chapter.path]: chapter for chapter in self._inspection.book.chapters}
         for file, chapter in chapters.items():
@@ -87,7 +85,7 @@ class Comparison:
                 self._check(written, Span.whole(self._inspection.config.file))
 
     def _compare_chapter(self, chapter: Chapter, written: Sequence[Written]) -> None:
-        """Each link of the source takes one of the same place; what is left has no source."""
+        """Match each link of the source with one to the same place; the rest have no source."""
         resolved = self._inspection.resolved
         free: dict[tuple[str, bool], list[Written]] = {}
         for one in written:
@@ -99,27 +97,27 @@ class Comparison:
             place = None if target is None else self._find_place(link, target)
             if place is None:
                 continue
-            # An image of the web is shown as a link, unless it is inside one.
+            # Outputs show a web image as a link, unless it is inside a link.
             is_shown_as_link = link.is_image and isinstance(target, ToWeb)
             same = free.get((place, link.is_image and not is_shown_as_link))
             if same:
                 one = same.pop(0)
-                # An output repeats an address inside another as it is: a fault there is no news.
+                # Outputs copy nested URLs unchanged; the checker has already reported them.
                 if one.fault and not isinstance(resolved.links[link], NestedUrl):
                     self.add(link.span, self._tell_fault(one))
             elif not is_shown_as_link:
-                message = f"the {self._layout.name} has no link to '{place}' for this one"
+                message = f"the {self._layout.name} has no link to '{place}' for this link"
                 self.add(link.span, message)
         if self._layout.marks_text:
             for one in (o for (_, is_image), rest in free.items() if not is_image for o in rest):
-                message = f"the source has no link for that of {self._describe(one)}"
+                message = f"the source has no link for {self._describe(one)}"
                 self.add(Span.whole(chapter.path), message)
         others = [one for one in written if not one.is_text]
         others += [one for rest in free.values() for one in rest]
         self._check(others, Span.whole(chapter.path))
 
     def _find_place(self, link: Link, target: Target) -> str | None:
-        """Where the output has to lead with a link; None if nothing is promised."""
+        """The place that an output's link must lead to; None if there is no requirement."""
         layout = self._layout
         match target:
             case ToWeb(url=url):
@@ -137,7 +135,7 @@ class Comparison:
                 return None
 
     def _check(self, written: Sequence[Written], fallback: Span) -> None:
-        """Report links that lead nowhere, each place once."""
+        """Report broken links, once per place."""
         for one in written:
             place = self._layout.find_written(one)
             if one.fault and (place, one.fault) not in self._reported:
@@ -147,8 +145,8 @@ class Comparison:
                 self.add(span, self._tell_fault(one))
 
     def _tell_fault(self, one: Written) -> str:
-        return f"the link of {self._describe(one)} leads nowhere: {one.fault}"
+        return f"{self._describe(one)} is broken: {one.fault}"
 
     def _describe(self, one: Written) -> str:
         page = self._layout.page.format(one.page)
-        return f"the {self._layout.name} to '{one.address}' {page}"
+        return f"the link in the {self._layout.name} to '{one.address}' {page}"

@@ -1,8 +1,8 @@
-"""linkchecker, but it reads each page once: `python -m bindery.crawl.crawler` takes its arguments.
+"""linkchecker with a page cache: `python -m bindery.crawl.crawler` takes linkchecker's arguments.
 
-linkchecker parses a page again for each of its anchors that a link leads to, so a book of 50
-chapters takes a minute. Here the parsed page and the links in it are kept. A test compares the log
-with that of linkchecker alone.
+linkchecker parses a page again for each anchor that a link leads to, which takes a minute in a book
+of 50 chapters. This caches the parsed page and its links. A test compares the log with that of
+plain linkchecker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from linkcheck.htmlutil import htmlsoup, linkparse
 
 
 def remember_pages() -> None:
-    """Make linkchecker keep what it has read."""
+    """Make linkchecker cache parsed pages."""
     parse, search = htmlsoup.make_soup, linkparse.find_links
     known: dict[tuple[int, int], tuple[object, list[tuple[str, dict[str, Any]]]]] = {}
 
@@ -25,7 +25,7 @@ def remember_pages() -> None:
         if key not in known:
             found: list[tuple[str, dict[str, Any]]] = []
             search(page, lambda address, **place: found.append((address, place)), tags)
-            # Keeping the page keeps its id unique.
+            # A cached page keeps its id unique.
             known[key] = page, found
         for address, place in known[key][1]:
             callback(address, **place)

@@ -1,4 +1,4 @@
-"""linkchecker over a built site: what it says of each address on its pages."""
+"""Run linkchecker over a built site."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from urllib.request import url2pathname
 from bindery.core.processes import CommandTimeoutError, run_command
 
 _TIMEOUT = 900.0
-# Threads make it slower. It gets every page, because pages outside the folder of the first would be
-# "filtered", which counts as valid; so it need not follow links.
+# Threads make it slower. It gets every page as an argument, because it treats pages outside the
+# first one's folder as "filtered" and valid; so it need not follow links.
 _SETTINGS = """\
 [checking]
 threads=0
@@ -32,19 +32,19 @@ _SETTINGS_NAME = "settings.ini"
 
 
 class CrawlError(Exception):
-    """linkchecker failed; the text says why."""
+    """linkchecker failed; the message explains why."""
 
 
 def ask_linkchecker(site: Path) -> Mapping[str, str]:
-    """What linkchecker complains about, by place in the site (see `reading.find_place`); empty for
-    a place without a complaint.
+    """linkchecker's complaint about each place in the site (see `reading.find_place`); empty for
+    a place without one.
 
-    Raises CrawlError if it fails, or looks at nothing.
+    Raises CrawlError if it fails or checks nothing.
     """
     with tempfile.TemporaryDirectory(prefix="bindery-crawl-") as name:
         folder = Path(name).resolve()
-        # A copy: run as root, linkchecker becomes "nobody", who may not enter the folder of the
-        # site, and then it calls every page dead.
+        # Copy the site: when run as root, linkchecker switches to "nobody", who may not be able to
+        # read the folder, and then reports every page as dead.
         copy = folder / "site"
         shutil.copytree(site, copy)
         (folder / _SETTINGS_NAME).write_text(_SETTINGS, encoding="utf-8")
@@ -81,7 +81,7 @@ def _read_log(text: str, folder: str) -> Mapping[str, str]:
         links += bool(row["parentname"])
         is_valid = row["valid"] == "True"
         warning = " ".join(row["warningstring"].split())
-        # After it comes every anchor of the page.
+        # linkchecker appends every anchor of the page.
         said = (warning if is_valid else row["result"]).partition(" Available anchors:")[0]
         parts = urlsplit(row["url"] or row["urlname"])
         place = url2pathname(parts.path).removeprefix(folder)
@@ -89,5 +89,5 @@ def _read_log(text: str, folder: str) -> Mapping[str, str]:
         if not verdicts.get(place):
             verdicts[place] = " ".join(said.replace(folder, "").split())
     if not links:
-        raise CrawlError("linkchecker looked at no link at all")
+        raise CrawlError("linkchecker checked no links")
     return verdicts

@@ -1,10 +1,10 @@
-"""The second opinion on links: linkchecker over the built site, and every destination of the
-ebooks, compared with where the resolver says that the source leads.
+"""A second opinion on links: run linkchecker on the site and read all destinations in the ebooks,
+then compare them with the resolver's targets.
 
-Both opinions use the same code of `render` for the layout of an output: the page, ids and title of
-a chapter, and the address of a file. So a link that consistently leads to the wrong place because
-of that code is not found. A link that leads nowhere is: that is read from the outputs alone, by
-linkchecker, or from the ids of the EPUB and the named places of the PDF.
+Both sides use `render` for the layout of an output: the page, ids and title of a chapter, and the
+address of a file. A link to the wrong place because of that code is therefore not found. A broken
+link is found: linkchecker, the EPUB's ids and the PDF's named destinations come from the outputs
+alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def crawl_outputs(
     folder: Path,
     progress: Progress,
 ) -> tuple[list[Finding], str]:
-    """Findings on the outputs in `folder`, and the line that sums them up.
+    """Findings about the outputs in `folder`, and a summary line.
 
     Raises BookError if there is no site to crawl, or linkchecker fails.
     """
@@ -58,7 +58,7 @@ def crawl_outputs(
             crawled[name] = crawl(inspection, edition, path)
     appendix = find_appendix(inspection)
     findings = [
-        # The appendix has no file with lines.
+        # The appendix has no source lines.
         replace(finding, span=Span.whole(config.file))
         if appendix is not None and finding.span.path == appendix.path
         else finding
@@ -83,7 +83,7 @@ def _summarise(
 def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> Comparison:
     config, chapters = inspection.config, inspection.book.chapters
     pages = {c.path: find_page(c.path, config.folder) for c in chapters}
-    # A link to the title of a chapter is one to its page.
+    # A link to a chapter's title is a link to its page.
     tops = {f"{pages[c.path]}#{find_title_slug(c)}": pages[c.path] for c in chapters}
 
     def find_anchor(path: str, slug: str) -> str:
@@ -106,13 +106,13 @@ def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> Compari
         if leaves_book(written.address):
             return written
         exact = find_place(written.address, written.page)
-        if written.is_alternative:  # linkchecker does not read the `srcset` of a `source`
+        if written.is_alternative:  # linkchecker ignores the `srcset` of a `source`
             is_lost = not (site / exact).is_file()
             return replace(written, fault="there is no such file" if is_lost else "")
         said = verdicts.get(exact, verdicts.get(tops.get(exact, exact)))
         if said is None:
-            return replace(written, fault="linkchecker did not look at it")
-        return replace(written, fault=f"linkchecker says '{said}'" if said else "")
+            return replace(written, fault="linkchecker did not check it")
+        return replace(written, fault=f"linkchecker reports '{said}'" if said else "")
 
     layout = Layout("site", "on the page '{}'", find_anchor, find_written, find_copy)
     comparison = Comparison(inspection, edition, layout)
@@ -146,7 +146,7 @@ def _crawl_epub(inspection: Inspection, edition: Edition, path: Path) -> Compari
 
 
 def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Comparison:
-    """A chapter goes from its title to the title of the next one."""
+    """A chapter extends from its title to the title of the next one."""
     chapters = inspection.book.chapters
     prefixes = make_prefixes(chapters, inspection.config.folder)
     titles = {c.path: find_title_slug(c) for c in chapters}
@@ -165,7 +165,7 @@ def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Comparis
         for anchor in chapter.anchors:
             name = find_anchor(chapter.path, anchor.slug)
             if name[1:] not in links.places:
-                comparison.add(anchor.span, f"the PDF has no place '{name[1:]}'")
+                comparison.add(anchor.span, f"the PDF has no destination '{name[1:]}'")
     tops = {chapter.path: find_anchor(chapter.path, "") for chapter in chapters}
     starts = sorted(
         (links.places[top[1:]], top) for top in tops.values() if top[1:] in links.places

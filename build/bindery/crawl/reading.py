@@ -1,4 +1,4 @@
-"""The links of site and EPUB, read from the files without knowing how they were written."""
+"""Read the links of the site and the EPUB from their files, independently of the renderers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTES = frozenset(
         *(("span", "origin"), ("div", "origins"), ("details", "origins"), ("nav", "letters")),
     )
 )
-"""Elements and classes of notes; the class alone is not enough: an alert is a `note` too."""
+"""Elements and classes of notes. The class alone is not enough: an alert is a `note` too."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 
 
@@ -28,25 +28,25 @@ class Written:
     """A link or an image in an output."""
 
     page: str
-    """The page of a site, the file inside an EPUB, the number of a page in a PDF."""
+    """The page of a site, the file in an EPUB, or the page number in a PDF."""
     address: str
     is_text: bool = True
-    """Whether it is in the author's text, and not in a note, a menu or contents."""
+    """Whether it is in the author's text, not in a note, a menu or the contents."""
     is_image: bool = False
     is_alternative: bool = False
-    """Whether it is another file for an image, among which a browser chooses."""
+    """Whether it is another file for an image, from `srcset`."""
     fault: str = ""
-    """Why it leads nowhere; empty if it leads somewhere."""
+    """Why it is broken; otherwise empty."""
 
 
 def leaves_book(address: str) -> bool:
-    """Whether an address leads out of the output in which it is written."""
+    """Whether an address leads out of the output."""
     return _SCHEME.match(address) is not None
 
 
 def find_place(address: str, page: str) -> str:
-    """Where a link on a page leads: a decoded path inside the output with the id behind `#`, or
-    the decoded address if it leaves the book."""
+    """The target of a link on a page: a decoded path in the output with an id after `#`, or the
+    decoded address if it leaves the book."""
     if leaves_book(address):
         return unquote(address)
     parts = urlsplit(urljoin(f"file:///{quote(page)}", address))
@@ -55,7 +55,7 @@ def find_place(address: str, page: str) -> str:
 
 
 def read_site(site: Path) -> Mapping[str, tuple[Written, ...]]:
-    """The links of each page of a site, by its path."""
+    """The links of each page of a site, by path."""
     pages = {}
     for path in sorted(site.rglob("*.html")):
         page = path.relative_to(site).as_posix()
@@ -65,7 +65,7 @@ def read_site(site: Path) -> Mapping[str, tuple[Written, ...]]:
 
 
 def _read_page(root: Any, page: str, text: str) -> Iterator[Written]:
-    """The links below an element, in order; `text` names the element with the author's text."""
+    """The links below an element, in order; `text` is the element with the author's text."""
 
     def walk(element: Any, *, is_text: bool) -> Iterator[Written]:
         if not isinstance(element.tag, str):
@@ -93,7 +93,7 @@ def _list_addresses(element: Any) -> Iterator[tuple[str, bool]]:
 
 
 def read_epub(path: Path) -> Mapping[str, tuple[Written, ...]]:
-    """The links of each file of an EPUB, those of its contents included."""
+    """The links of each file of an EPUB, including its table of contents."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         trees = {

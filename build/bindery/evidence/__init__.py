@@ -1,1 +1,1 @@
-"""Records and published data, and how each number of the book is traced to them."""
+"""Records and published data, and the provenance of each number in the book."""

@@ -1,4 +1,4 @@
-"""Arithmetic as people write it in a book: numbers, names, + - * / ** and parentheses."""
+"""Arithmetic in data files: numbers, names, + - * / ** and parentheses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
 
 
 class NoArithmeticError(ValueError):
-    """The expression cannot be evaluated; the message says why."""
+    """The expression cannot be evaluated; the message explains why."""
 
 
 def evaluate(expression: str, names: Mapping[str, float | None]) -> float:
-    """The value of an expression in floating point; names are replaced by their numbers.
+    """Evaluate an expression in floating point, with a number per name.
 
-    Raises NoArithmeticError for anything that is not arithmetic, and for names without a number.
+    Raises NoArithmeticError for anything but arithmetic, and for names without a number.
     """
     try:
         tree = ast.parse(expression.strip(), mode="eval")
@@ -58,7 +58,7 @@ def _evaluate(node: ast.expr, names: Mapping[str, float | None]) -> float:
 
 
 def agrees(typed: float | str, value: float) -> bool:
-    """Whether a typed number is this value rounded to the typed digits."""
+    """Whether a value rounds to a typed number."""
     text = str(typed).lower().lstrip("+-")
     mantissa, _, exponent = text.partition("e")
     decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)

@@ -1,7 +1,7 @@
-"""Records and published figures as a database in memory that can only be read.
+"""Records and published figures as a read-only in-memory database.
 
-An authorizer refuses everything but reading, and a query that runs too long is stopped. Rows are
-inserted in the order of their files, so that the rowid of a row is its place there, counted from 1.
+An authorizer allows only reads, and long queries are stopped. Rows are inserted in file order, so
+the rowid of a row is its number in the file, from 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROGRESS_STEPS = 1_000
 _READ_ACTIONS = frozenset(
     (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 )
-# What would load code, touch files, or give another answer tomorrow.
+# Functions that load code, touch files, or depend on the time.
 _REFUSED_FUNCTIONS = frozenset(
     """load_extension readfile writefile edit fts3_tokenizer random randomblob date time datetime
     julianday unixepoch strftime timediff current_date current_time current_timestamp""".split()
@@ -30,13 +30,13 @@ _REFUSED_FUNCTIONS = frozenset(
 
 
 class EvidenceDatabase:
-    """The tables of a book's evidence, filled first and then only read."""
+    """The tables of a book's evidence: filled, then locked."""
 
     def __init__(self, tools: Iterable[str] = ()) -> None:
         self._connection = sqlite3.connect(":memory:")
         self._tools = frozenset(tools)
         self.columns: dict[str, tuple[str, ...]] = {}
-        """The columns of each table, by its name."""
+        """Columns by table."""
 
     def add_table(self, name: str, columns: Iterable[str], rows: Iterable[Sequence[Cell]]) -> None:
         self.columns[name] = tuple(columns)
@@ -46,7 +46,7 @@ class EvidenceDatabase:
         self._connection.executemany(f"INSERT INTO {_quote(name)} VALUES ({marks})", rows)
 
     def lock(self) -> None:
-        """From here on the database can be read, and nothing else."""
+        """Make the database read-only."""
         self._connection.commit()
         self._connection.set_authorizer(self._authorize)
 
@@ -54,9 +54,9 @@ class EvidenceDatabase:
         self._connection.close()
 
     def select(self, sql: str) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
-        """Names of the columns, and all rows.
+        """Return column names and all rows.
 
-        Raises sqlite3.Error and sqlite3.Warning with SQLite's own words.
+        Raises sqlite3.Error and sqlite3.Warning.
         """
         deadline = time.monotonic() + QUERY_SECONDS
         self._connection.set_progress_handler(
@@ -68,7 +68,7 @@ class EvidenceDatabase:
         return names, rows
 
     def query_view(self, view: View) -> Table | Finding:
-        """The table that a view gives, or what is wrong with its query."""
+        """The table of a view, or a finding about its query."""
         try:
             keys, rows = self.select(view.sql)
         except (sqlite3.Error, sqlite3.Warning) as error:
@@ -76,14 +76,14 @@ class EvidenceDatabase:
         missing = [column.key for column in view.columns if column.key not in keys]
         if missing:
             line = view.find_line(missing[0])
-            message = f"the query gives no column '{missing[0]}'"
+            message = f"the query has no column '{missing[0]}'"
             return Finding(
-                Span(view.path, line), "bad-view", message, f"it gives: {', '.join(keys)}"
+                Span(view.path, line), "bad-view", message, f"columns: {', '.join(keys)}"
             )
         unnamed = [key for key in keys if key not in {column.key for column in view.columns}]
         if unnamed:
             message = f"the column '{unnamed[0]}' of the query has no heading"
-            hint = f"write `-- column {unnamed[0]}: HEADING`, or leave it out of the query"
+            hint = f"write `-- column {unnamed[0]}: HEADING`, or remove it from the query"
             line = view.find_line(unnamed[0])
             return Finding(Span(view.path, line), "bad-view", message, hint)
         order = [keys.index(column.key) for column in view.columns]
@@ -115,14 +115,14 @@ class EvidenceDatabase:
         elif "interrupted" in error:
             error = f"the query ran longer than {QUERY_SECONDS:g} s and was stopped"
         elif "not authorized" in error or "prohibited" in error:
-            hint = "a view can only read: one SELECT over records and data, the same every day"
+            hint = "a view can only read: one SELECT over records and data, independent of time"
         elif "one statement at a time" in error:
-            hint = "a view is one SELECT"
+            hint = "write a view as one SELECT"
         line = view.find_line(word) if word else 1
         return Finding(Span(view.path, line), "bad-view", f"the query fails: {error}", hint)
 
     def _list_names(self, sql: str, word: str, kind: str) -> str:
-        """The tables or columns that exist, for a name that does not."""
+        """Suggest an existing table or column for an unknown name."""
         if kind == "table":
             if word.lower() in self._tools:
                 return f"'{word}' has no records yet: run `bindery run {word.lower()}`"

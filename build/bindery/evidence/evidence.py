@@ -1,5 +1,4 @@
-"""The evidence of a book as one value: records, published figures, and the tables that its views
-make of them. `gather` makes it."""
+"""The evidence of a book: records, published figures, and the tables that views make of them."""
 
 from __future__ import annotations
 
@@ -21,31 +20,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Every table that the views of a book give, its sources, and what is wrong with them."""
+    """All tables that the book's views return, their sources, and findings about them."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
     records: Mapping[str, Record] = field(default_factory=dict)
     data: Mapping[str, DataTable] = field(default_factory=dict)
     provenance: Mapping[str, TableProvenance] = field(default_factory=dict)
-    """Of the tables that chapters quote."""
+    """Provenance of the tables that chapters quote."""
     stale: Mapping[str, Staleness] = field(default_factory=dict)
     methods: Mapping[str, int | None] = field(default_factory=dict)
-    """The METHOD of each tool that has records, as its source says it today; None where it says
-    none that can be read."""
+    """The current METHOD of each tool with records, from its source; None if it cannot be read."""
     newest: frozenset[str] = frozenset()
-    """Records that no later whole one of the same kind follows (see `stale_records`)."""
+    """Records not superseded by a later complete one of the same kind (see `stale_records`)."""
+    """Calculators: tools whose results are the same on every machine."""
     computed: frozenset[str] = frozenset()
     """The tools whose results are the same on every machine: they compute, and measure nothing."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """What tools print, word by word, under `<tool>/<text>`."""
+    """Tool output, verbatim, by `<tool>/<text>`."""
     excerpts: Mapping[str, Excerpt] = field(default_factory=dict)
     """The files of the repository that chapters quote, by what the markers say."""
     findings: tuple[Finding, ...] = ()
     broken: frozenset[str] = frozenset()
-    """Views that exist and could not be evaluated."""
+    """Views that could not be evaluated."""
 
     def find_stale_records(self, view: str) -> tuple[str, ...]:
-        """The stale records that a table quotes."""
+        """The stale records quoted in a table."""
         provenance = self.provenance.get(view)
         return tuple(n for n in provenance.records if n in self.stale) if provenance else ()

@@ -1,4 +1,4 @@
-"""How a book's evidence is gathered: records and data read, views evaluated, numbers followed."""
+"""Gather the evidence of a book: read records and data, evaluate views, trace numbers."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def gather_evidence(
     latest: datetime,
     cache: Cache | None = None,
 ) -> Evidence:
-    """Load records and data, evaluate every view of the book, and trace the numbers of the views
-    that chapters quote. A record of a run that started after `latest` is a bad record."""
+    """Load records and data, evaluate all views, and trace the numbers of quoted views. A record
+    of a run that started after `latest` is invalid."""
     findings: list[Finding] = []
     faulty: set[str] = set()
     data: dict[str, DataTable] = {}
@@ -72,7 +72,7 @@ def gather_evidence(
         for name in [name for name in followed if not tables[name].rows]:
             view = followed.pop(name)
             span = Span(view.path, view.find_line("WHERE"))
-            findings.append(Finding(span, "bad-view", "the view gives no rows", "look at WHERE"))
+            findings.append(Finding(span, "bad-view", "the view has no rows", "check its WHERE"))
             del tables[name]
             broken.add(name)
         provenance = _trace_views(database, followed, tables, sources, findings, cache)
@@ -99,7 +99,7 @@ def _load_records(
 ) -> Mapping[str, Record]:
     if tree.find_kind(RECORDS_FOLDER) != "folder":
         return {}
-    # Validation is imported here: it takes longer than the check of a book without records.
+    # Imported here: pydantic takes longer than checking a book without records.
     from bindery.evidence.records import load_records
 
     records = {}
@@ -123,10 +123,10 @@ def _load_texts(tree: Tree) -> Mapping[str, str]:
 
 
 def _refuse_clashes(data: dict[str, DataTable], records: Mapping[str, Record]) -> Iterator[Finding]:
-    """Data files that are called as a table of records is."""
+    """Report data files named like a table of records."""
     taken = {RECORDS_TABLE, *(record.tool for record in records.values())}
     for name in sorted(taken & set(data)):
-        message = f"'{name}' is the name of a table of records"
+        message = f"'{name}' is already a table of records"
         yield Finding(Span.whole(data.pop(name).path), "bad-data", message, "rename the file")
 
 
@@ -153,7 +153,7 @@ def _fill_database(
     for tool, tool_rows in results.items():
         keys = list(dict.fromkeys(key for row in tool_rows for key in row))
         cells = (
-            (owner, *map(row.get, keys))  # SQLite has true and false as 1 and 0
+            (owner, *map(row.get, keys))  # SQLite stores booleans as 1 and 0
             for owner, row in zip(owners[tool], tool_rows, strict=True)
         )
         database.add_table(tool, ["record", *keys], cells)
@@ -163,7 +163,7 @@ def _fill_database(
 def _list_units(
     data: Mapping[str, DataTable], records: Mapping[str, Record]
 ) -> Mapping[tuple[str, str], str]:
-    """The units of the columns, by table and column; none where records of a tool disagree."""
+    """Units by table and column; none where a tool's records disagree."""
     units = {(RECORDS_TABLE, "seconds"): "s"}
     for table in data.values():
         units |= {(table.name, column.name): column.unit for column in table.columns}
@@ -220,7 +220,7 @@ def _query_views(
             continue
         name = Path(path).stem
         if name in paths:
-            message = f"there is a view '{name}' already: '{paths[name]}'"
+            message = f"there is already a view '{name}': '{paths[name]}'"
             findings.append(Finding(Span.whole(path), "bad-view", message, "rename one of them"))
             continue
         paths[name] = path
@@ -232,7 +232,7 @@ def _query_views(
         views[name] = view
         words = _QUERIED_WORD.findall(blank_quoted(view.sql, "comment", "text").lower())
         if not faulty.isdisjoint(words):
-            broken.add(name)  # what is wrong with its data is said there
+            broken.add(name)  # the finding about its data explains it
             continue
         unknown = list(_find_unknown_records(view, records, tree))
         result = unknown[0] if unknown else database.query_view(view)
@@ -253,7 +253,7 @@ def _query_views(
 def _find_unknown_records(
     view: View, records: Mapping[str, Record], tree: Tree
 ) -> Iterator[Finding]:
-    """Records that a query asks for by name and that are not there."""
+    """Records named in a query that do not exist."""
     tools = tree.list_folder(RECORDS_FOLDER)
     for span, text in view.find_texts():
         tool, slash, _ = text.partition("/")

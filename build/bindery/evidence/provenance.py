@@ -1,7 +1,7 @@
-"""Where each number of a generated table comes from: its class and its sources.
+"""The class and sources of each number in a generated table.
 
-Nothing here is declared by an author: the query of a view is followed to the records and the
-published figures that it reads (see `lineage`).
+Authors declare none of this: it is traced through the view's query to the records and published
+figures that it reads (see `lineage`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[~≈<>≤≥]?\s*[+-]?\d")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A published figure: the table and the line of its file, and what is said of it there."""
+    """A published figure: its table, line and citation."""
 
     table: str
     path: str
@@ -38,19 +38,19 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The sources of one number. `formula` is empty if it is shown as it was found."""
+    """The sources of a number. `formula` is empty if it is shown unchanged."""
 
     number_class: str
     formula: str
     records: tuple[str, ...]
     figures: tuple[Figure, ...]
     results: tuple[str, ...] = ()
-    """Those of the records whose results it uses, and not only their row in the table `records`."""
+    """The records whose results it uses, not only their rows in the table `records`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableProvenance:
-    """The provenance of each cell, row by row; None for a cell that is not a number."""
+    """The provenance of each cell by row; None for cells that are not numbers."""
 
     cells: tuple[tuple[Provenance | None, ...], ...]
 
@@ -60,38 +60,37 @@ class TableProvenance:
 
     @property
     def records(self) -> tuple[str, ...]:
-        """Every record that the table quotes, each once, in order of appearance."""
+        """The quoted records, in order of first appearance."""
         return tuple(dict.fromkeys(name for cell in self.numbers for name in cell.records))
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the rows of the database are: by table, the record of each row, or the data itself."""
+    """What the database rows are: by table, the record of each row, or the data table."""
 
     records: Mapping[str, Sequence[str]]
     data: Mapping[str, DataTable]
     units: Mapping[tuple[str, str], str]
-    """The unit of each column of numbers, by table and column; none where it is not known."""
+    """The unit of each numeric column, by table and column; missing if unknown."""
     computed: frozenset[str]
-    """The tools whose results are the same on every machine: they compute, and measure nothing."""
+    """Calculators: tools whose results are the same on every machine."""
 
     def find_records(self, table: str, row: str) -> Iterable[str]:
-        """The record of a row; all of them for the row `*`."""
+        """The record of a row, or of all rows for `*`."""
         names = self.records.get(table, ())
         return names if row == "*" else (names[int(row) - 1],) if names else ()
 
 
 def is_number(cell: Cell) -> bool:
-    """Whether a reader takes a cell for a number, be it written as text."""
+    """Whether a cell is a number, even if stored as text."""
     return isinstance(cell, int | float) or (isinstance(cell, str) and bool(_NUMBER.match(cell)))
 
 
 def trace_table(
     database: EvidenceDatabase, view: View, table: Table, sources: Sources, known: Facts
 ) -> TableProvenance | list[Finding]:
-    """The provenance of a table that a view has given, or why it has none: a query that cannot be
-    followed, numbers in the query itself, rows without a settled order. `known` has the traces of
-    queries that earlier builds followed."""
+    """The provenance of a view's table, or findings if it has none: an untraceable query, numbers
+    in the query itself, rows in undefined order. `known` has the traces of earlier builds."""
     columns = database.columns
     try:
         trace = known.derive(
@@ -104,11 +103,11 @@ def trace_table(
     except UntraceableError as error:
         return [_report_untraceable(view, str(error), error.line)]
     except (sqlite3.Error, sqlite3.Warning) as error:
-        return [_report_untraceable(view, f"sqlite says: {error}", 1)]
+        return [_report_untraceable(view, f"SQLite reports: {error}", 1)]
     place = {name: index for index, name in enumerate(names)}
     shown = tuple(tuple(row[place[column.key]] for column in view.columns) for row in rows)
     if shown != table.rows:
-        return [_report_untraceable(view, "following it gives other rows", 1)]
+        return [_report_untraceable(view, "the traced query returns different rows", 1)]
     traces = {column.key: column for column in trace.columns}
     seen: dict[tuple[str, str, str], Provenance] = {}
     unsourced: dict[str, int] = {}
@@ -143,8 +142,8 @@ def _judge_units(
     place: Mapping[str, int],
     sources: Sources,
 ) -> tuple[Mapping[str, str], list[Finding]]:
-    """Whether each column shows numbers as they were found (`copy`) or `computed` ones, and the
-    columns whose unit is not that of what they show."""
+    """Whether each column shows copied (`copy`) or `computed` numbers, and columns whose unit does
+    not match the data."""
     findings = []
     kinds = {}
     for column in view.columns:
@@ -193,7 +192,7 @@ def _describe(kind: str, formula: str, origins: str, sources: Sources) -> Proven
         formula = own_formulas[0]
     number_class = classes.pop() if shown_as_found and len(classes) == 1 else DERIVED
     if shown_as_found and (number_class != DERIVED or not own_formulas):
-        formula = ""  # a number in another unit is the same number
+        formula = ""  # converting a unit does not change the quantity
     return Provenance(
         number_class, formula, tuple(records), tuple(figures.values()), tuple(results)
     )
@@ -206,21 +205,21 @@ def _find_units(origins: str, sources: Sources) -> Iterable[str]:
 
 
 def _find_unit_fault(entry: ColumnTrace, shown: str, found: set[str]) -> tuple[str, str] | None:
-    """What is wrong with the unit in which a column shows what was found in another; where a unit
-    is not known, only that a number which was not changed has another one than before."""
+    """What is wrong with a column's unit, given the unit of its data. If a unit is unknown, report
+    only unchanged numbers whose unit changed."""
     if entry.kind not in ("copy", "scaled") or len(found) != 1 or not shown:
         return None
     (unit,) = found
     if not unit or (unit == shown and entry.factor == 1.0):
         return None
-    message = f"the column '{entry.key}' is shown in {shown}, and what it shows is in {unit}"
+    message = f"the column '{entry.key}' is labeled {shown}, but its values are in {unit}"
     have, want = read_unit(unit), read_unit(shown)
     if have is None or want is None:
         if entry.kind == "copy":
-            return message, "give the column the unit of its data, or convert it in the query"
+            return message, "use the unit of the data in the header, or convert it in the query"
         return None
     if have.base != want.base:
-        return message, "these are units of different things: correct the header or the query"
+        return message, "the units are incompatible: correct the header or the query"
     factor = have.size / want.size
     if math.isclose(entry.factor, factor, rel_tol=1e-9):
         return None
@@ -230,7 +229,7 @@ def _find_unit_fault(entry: ColumnTrace, shown: str, found: set[str]) -> tuple[s
 
 
 def _is_as_found(entry: ColumnTrace, shown: str, found: set[str]) -> bool:
-    """Whether a column shows numbers as they were found, in another unit at most."""
+    """Whether a column shows numbers unchanged except for a unit conversion."""
     if entry.kind == "copy":
         return True
     if entry.kind != "scaled" or len(found) != 1:
@@ -245,26 +244,24 @@ def _order_of(origin: str) -> tuple[str, int, str]:
 
 
 def _report_untraceable(view: View, reason: str, line: int) -> Finding:
-    message = f"the numbers of this view cannot be followed to their sources: {reason}"
-    hint = "write the query in simpler steps, so that every number leads to records or data"
+    message = f"the numbers of this view cannot be traced to their sources: {reason}"
+    hint = "simplify the query so that every number can be traced to records or data"
     return Finding(Span(view.path, line), "unsourced-number", message, hint)
 
 
 def _report_unsourced(view: View, key: str, row: int) -> Finding:
-    message = f"the column '{key}' has a number that no record and no data gives, in row {row}"
-    hint = "put the figure into a data file, with source, date and class, and select it from there"
+    message = f"the number in column '{key}', row {row} comes from no record or data file"
+    hint = "put the figure into a data file with source, date and class, and select it from there"
     return Finding(Span(view.path, view.find_line(key)), "unsourced-number", message, hint)
 
 
 def _find_ties(
     view: View, rows: Sequence[Sequence[Cell]], keys: Sequence[Sequence[Cell]]
 ) -> Iterator[Finding]:
-    """The first two rows that ORDER BY does not tell apart although they differ."""
+    """The first two different rows that ORDER BY does not distinguish."""
     for number in range(1, len(rows)):
         if keys[number] == keys[number - 1] and rows[number] != rows[number - 1]:
-            message = f"ORDER BY does not tell row {number} from row {number + 1}"
-            hint = (
-                "add a column to ORDER BY that tells them apart, so that it is the same everywhere"
-            )
+            message = f"ORDER BY does not distinguish rows {number} and {number + 1}"
+            hint = "add a column to ORDER BY that does, so that the order is always the same"
             yield Finding(Span(view.path, view.find_line("ORDER")), "bad-view", message, hint)
             return

@@ -1,6 +1,6 @@
-"""Published figures: the tables of the `data` folder, with a source for each number.
+"""Published figures: the tables in the `data` folder, with a source for each number.
 
-A table is `NAME.csv` with its schema in `NAME.yaml`, or `NAME.yaml` alone with `rows` in it.
+A table is `NAME.csv` with a schema in `NAME.yaml`, or `NAME.yaml` alone with `rows`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from bindery.evidence.tables import Cell
 
 CLASSES = ("vendor", "reported", "derived", "assumed")
 CITED = ("source", "date", "class", "unconfirmed", "via")
-"""Facts about every figure: in columns of these names, for the whole table in its schema, or for
-one column as `COLUMN_source`."""
+"""Citation fields: columns with these names, defaults for the table in its schema, or
+`COLUMN_source` and so on for one column."""
 NEEDED = ("source", "date", "class")
 FORMULA = "formula"
 IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
@@ -61,14 +61,14 @@ class DataColumn:
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """One row and its line in the file."""
+    """A row and its line in the file."""
 
     line: int
     cells: tuple[Cell, ...]
     citation: Citation
     cell_citations: Mapping[str, Citation] = field(default_factory=dict)
     formulas: Mapping[str, str] = field(default_factory=dict)
-    """The formulas of derived cells, by column."""
+    """Formulas of derived cells, by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class DataTable:
     rows: tuple[DataRow, ...]
 
     def cite(self, row: int, column: str) -> Citation:
-        """The citation of one figure; rows are counted from 0."""
+        """The citation of a figure; rows count from 0."""
         entry = self.rows[row]
         return entry.cell_citations.get(column, entry.citation)
 
@@ -92,11 +92,11 @@ class _Schema:
     columns: Mapping[str, DataColumn]
     citation: Mapping[str, str]
     rows: Sequence[Any] | None
-    """The rows of a table that is one YAML file."""
+    """The rows, if the table is a single YAML file."""
 
 
 class _BadDataError(Exception):
-    """A table that cannot be used, with the findings that say why."""
+    """An invalid table, with findings."""
 
     def __init__(self, *findings: Finding) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ def _report(place: Span | str, message: str, hint: str = "") -> Finding:
 
 
 def load_data(tree: Tree, folder: str) -> Iterator[DataTable | tuple[str, list[Finding]]]:
-    """Each table of the folder, or its name with what keeps it out."""
+    """Each table of the folder, or its name with findings if it is invalid."""
     paths = list(tree.walk_files(folder))
     seen: dict[str, str] = {}
     for path in paths:
@@ -118,7 +118,7 @@ def load_data(tree: Tree, folder: str) -> Iterator[DataTable | tuple[str, list[F
         if ending not in ("csv", "yaml") or (ending == "yaml" and f"{stem}.csv" in paths):
             continue
         if name in seen:
-            message = f"there is a table '{name}' already: '{seen[name]}'"
+            message = f"there is already a table '{name}': '{seen[name]}'"
             yield name, [_report(path, message, "rename one of them")]
             continue
         seen[name] = path
@@ -130,32 +130,32 @@ def load_data(tree: Tree, folder: str) -> Iterator[DataTable | tuple[str, list[F
 
 def _load_table(tree: Tree, name: str, path: str) -> DataTable:
     if not IDENTIFIER.fullmatch(name):
-        message = f"'{name}' cannot be the name of a table"
-        raise _BadDataError(_report(path, message, "small letters, digits and _ only"))
+        message = f"'{name}' is not a valid table name"
+        raise _BadDataError(_report(path, message, "use only lower-case letters, digits and _"))
     rows: list[DataRow] = []
     findings: list[Finding] = []
     if path.endswith(".csv"):
         schema_path = path.removesuffix(".csv") + ".yaml"
         if tree.find_kind(schema_path) != "file":
             message = f"the data has no schema '{schema_path}'"
-            hint = "give title, and under columns a type and a description for each"
+            hint = "write one with a title, and a type and a description for each column"
             raise _BadDataError(_report(path, message, hint))
         schema = _read_schema(tree, schema_path)
         if schema.rows is not None:
-            message = f"the rows are in '{path}' and in its schema"
-            raise _BadDataError(_report(schema_path, message, "keep one of the two"))
+            message = f"there are rows both in '{path}' and in its schema"
+            raise _BadDataError(_report(schema_path, message, "keep one of them"))
         header, typed = _read_csv(tree, path)
     else:
         schema = _read_schema(tree, path)
         if schema.rows is None:
-            message = f"the schema has neither 'rows' nor a file '{name}.csv' beside it"
+            message = f"the schema has no 'rows', and there is no '{name}.csv' next to it"
             raise _BadDataError(_report(path, message))
         header, typed = list(schema.columns), _read_yaml(schema)
     if faults := list(_check_header(path, header, schema)):
         raise _BadDataError(*faults)
     for line, cells in typed:
         if len(cells) != len(header):
-            message = f"this row has {len(cells)} cells, the header {len(header)}"
+            message = f"this row has {len(cells)} cells, but the header has {len(header)}"
             findings.append(_report(Span(path, line), message))
             continue
         try:
@@ -171,11 +171,11 @@ def _load_table(tree: Tree, name: str, path: str) -> DataTable:
 
 
 _Rows = Iterable[tuple[int, list[str]]]
-"""The line of each row, and its cells as they are typed."""
+"""The line of each row, and its cells as typed."""
 
 
 def _read_csv(tree: Tree, path: str) -> tuple[list[str], _Rows]:
-    """The header and the rows of a file."""
+    """The header and rows of a CSV file."""
     try:
         text = tree.read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -192,7 +192,7 @@ def _read_csv(tree: Tree, path: str) -> tuple[list[str], _Rows]:
 
 
 def _read_yaml(schema: _Schema) -> _Rows:
-    """The rows in a schema."""
+    """The rows of a schema."""
     for row in schema.rows or ():
         if unknown := [name for name in row if name not in schema.columns]:
             message = f"the column '{unknown[0]}' is not in the schema"
@@ -202,18 +202,18 @@ def _read_yaml(schema: _Schema) -> _Rows:
 
 
 class _Lines(dict[str, Any]):
-    """A mapping of YAML, its own line and those of its keys."""
+    """A YAML mapping with its line and those of its keys."""
 
     line: int
     lines: Mapping[str, int]
 
 
 def _read_node(node: Node | None) -> Any:
-    """What a node of YAML holds, scalars as they are typed. Raises YAMLError for a repeated key."""
+    """The value of a YAML node, scalars as typed. Raises YAMLError for a repeated key."""
     if isinstance(node, MappingNode):
         keys = [str(key.value) for key, _ in node.value]
         if len(set(keys)) < len(keys):
-            raise YAMLError("a key is there twice")
+            raise YAMLError("a key is repeated")
         found = _Lines(zip(keys, (_read_node(value) for _, value in node.value), strict=True))
         found.line = node.start_mark.line + 1
         found.lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
@@ -233,7 +233,7 @@ def _to_text(value: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def _read_yaml_text(text: str) -> Any:
-    return _read_node(YAML(typ="safe").compose(text))  # by libyaml where it is there
+    return _read_node(YAML(typ="safe").compose(text))  # uses libyaml if available
 
 
 def _read_schema(tree: Tree, path: str) -> _Schema:
@@ -242,7 +242,7 @@ def _read_schema(tree: Tree, path: str) -> _Schema:
     except (YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
-        raise _BadDataError(_report(Span(path, line), "this schema is not YAML")) from None
+        raise _BadDataError(_report(Span(path, line), "this schema is not valid YAML")) from None
     if not isinstance(data, _Lines) or not isinstance(data.get("columns"), _Lines):
         raise _BadDataError(_report(Span(path, 1), "the schema has no 'columns'"))
     _check_keys(path, data, "the schema", _SCHEMA_KEYS)
@@ -252,7 +252,7 @@ def _read_schema(tree: Tree, path: str) -> _Schema:
         if kind not in _TYPES:
             message = f"the column '{key}' has no type"
             if kind:
-                message = f"the column '{key}' has the type '{kind}', which is not known"
+                message = f"the column '{key}' has the unknown type '{kind}'"
             hint = suggest(str(kind), _TYPES, f"one of: {', '.join(_TYPES)}")
             raise _BadDataError(_report(Span(path, data["columns"].lines[key]), message, hint))
         _check_keys(path, column, f"the column '{key}'", _COLUMN_KEYS)
@@ -262,7 +262,7 @@ def _read_schema(tree: Tree, path: str) -> _Schema:
     if rows is not None and not (
         isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows)
     ):
-        message = "'rows' should be a list of mappings from columns to cells"
+        message = "'rows' must be a list of mappings from columns to cells"
         raise _BadDataError(_report(Span(path, data.lines["rows"]), message))
     citation = {key: _to_text(data[key]) for key in CITED if data.get(key) is not None}
     return _Schema(path, _to_text(data.get("title")), columns, citation, rows)
@@ -282,18 +282,18 @@ def _check_header(path: str, header: Sequence[str], schema: _Schema) -> Iterator
             hint = suggest(name, schema.columns, f"describe it in '{schema.path}'")
             yield _report(Span(path, 1), f"the column '{name}' is not in the schema", hint)
         elif not IDENTIFIER.fullmatch(name):
-            yield _report(Span(path, 1), f"'{name}' cannot be the name of a column")
+            yield _report(Span(path, 1), f"'{name}' is not a valid column name")
     for name in NEEDED:
         if name not in header and name not in schema.citation:
-            message = f"the column '{name}' is missing: every figure says where it is from"
-            hint = f"add it, or `{name}:` for the whole table to '{schema.path}'"
+            message = f"the column '{name}' is missing: every figure needs a source"
+            hint = f"add it, or set `{name}:` for the whole table in '{schema.path}'"
             yield _report(Span(path, 1), message, hint)
     if len(set(header)) != len(header):
         yield _report(Span(path, 1), "a column is repeated")
 
 
 def _read_row(line: int, typed: Mapping[str, str], schema: _Schema) -> DataRow:
-    """A row from its texts by column. Raises ValueError with what is wrong, and what to do."""
+    """A row from its texts by column. Raises ValueError with the fault and a remedy."""
     texts = {name: text.strip() for name, text in typed.items()}
     kinds = {name: schema.columns[name].kind for name in texts}
     values = {}
@@ -314,17 +314,17 @@ def _read_row(line: int, typed: Mapping[str, str], schema: _Schema) -> DataRow:
     for name in numbers:
         if each.get(name, whole).number_class == "derived" and name not in formulas:
             hint = f"write `{name} = EXPRESSION` into a column '{FORMULA}'"
-            raise ValueError(f"'{name}' is derived, and nothing says how; {hint}")
+            raise ValueError(f"'{name}' is derived but has no formula; {hint}")
     return DataRow(line, tuple(values.values()), whole, each, formulas)
 
 
 def _read_formulas(texts: Mapping[str, str], numbers: Mapping[str, float]) -> Mapping[str, str]:
-    """The formulas of a row's derived figures, evaluated and compared with their cells."""
+    """The formulas of a row's derived figures, checked against their cells."""
     formulas: dict[str, str] = {}
     for part in filter(str.strip, texts.get(FORMULA, "").split(";")):
         name, equals, expression = (word.strip() for word in part.partition("="))
         if not equals or name not in texts:
-            message = f"'{FORMULA}': '{part.strip()}' names no column of this row"
+            message = f"'{FORMULA}': '{part.strip()}' names no column in this row"
             raise ValueError(f"{message}; write `COLUMN = EXPRESSION`")
         formulas[name] = expression
         try:
@@ -333,14 +333,14 @@ def _read_formulas(texts: Mapping[str, str], numbers: Mapping[str, float]) -> Ma
             raise ValueError(f"'{FORMULA}': {error}") from None
         if name not in numbers or not agrees(texts[name], value):
             typed = texts[name] or "empty"
-            raise ValueError(f"'{name}' is {typed}, and `{expression}` gives {value:.10g}")
+            raise ValueError(f"'{name}' is {typed}, but `{expression}` gives {value:.10g}")
     return formulas
 
 
 def _cite(
     texts: Mapping[str, str], prefix: str, base: Citation, defaults: Mapping[str, str]
 ) -> Citation:
-    """A citation from the cells under a prefix, then from the defaults, then from `base`."""
+    """A citation from cells with a prefix, then the defaults, then `base`."""
 
     def read(key: str, otherwise: str) -> str:
         return texts.get(f"{prefix}{key}", "") or defaults.get(key, "") or otherwise
@@ -356,25 +356,25 @@ def _cite(
 
 def _read_cell(name: str, text: str, kind: str) -> Cell:
     if name in NEEDED and not text:
-        raise ValueError("it is empty, and every figure says where it is from")
+        raise ValueError("it is empty, but every figure needs a source")
     if not text:
         return None
     if (name == "class" or name.endswith("_class")) and text not in CLASSES:
         if text == "measured":
-            raise ValueError("what was measured comes from a record, not from data")
+            raise ValueError("measured values come from records, not from data")
         raise ValueError(f"'{text}' is not a class; one of: {', '.join(CLASSES)}")
     match kind:
         case "number" | "integer":
-            if not _NUMBER.fullmatch(text):  # float() also takes nan, infinity and 1_000
+            if not _NUMBER.fullmatch(text):  # float() also accepts nan, infinity and 1_000
                 raise ValueError(f"'{text}' is not a number")
             value: int | float = int(text) if _DIGITS.fullmatch(text) else float(text)
             if not math.isfinite(value):
-                raise ValueError(f"'{text}' is larger than any number that can be worked with")
+                raise ValueError(f"'{text}' is too large")
             is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
             if is_whole and (kind == "integer" or "." not in text):
                 value = int(value)
             if kind == "integer" and isinstance(value, float):
-                raise ValueError(f"'{text}' is not a whole number")
+                raise ValueError(f"'{text}' is not an integer")
             if isinstance(value, int) and not -(2**63) <= value < 2**63:
                 raise ValueError(f"'{text}' has more than 64 bits; write a number such as 1.5e20")
             return value
@@ -386,7 +386,7 @@ def _read_cell(name: str, text: str, kind: str) -> Cell:
         case "url" if not re.match(r"https?://\S+$", text):
             raise ValueError(f"'{text}' is not a web address")
         case "place" if re.match(r"[a-z]+:|[/#.]", text) or not re.fullmatch(r"\S+", text):
-            raise ValueError(f"'{text}' is not a path from the folder of the chapters")
+            raise ValueError(f"'{text}' is not a path in the chapters' folder")
         case "boolean":
             if text not in ("yes", "no"):
                 raise ValueError(f"'{text}' is neither yes nor no")

@@ -1,5 +1,4 @@
-"""The records of a book as a list: what was measured when, on what, who quotes it, and whether it
-still holds."""
+"""List the records of a book: what was measured, when, where, who quotes it, and its state."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True, slots=True)
 class ListedRecord:
-    """A record as it is listed; what a refused file does not tell is None."""
+    """A listed record; fields that a refused file does not provide are None."""
 
     record: str
     tool: str
@@ -33,7 +32,7 @@ class ListedRecord:
     """`ok`, `stale: ...`, `failed`, `unused`, `superseded`, `edited: ...` or `refused: ...`."""
     method: int | None = None
     method_now: int | None = None
-    """Method of the tool today; None if the tool is gone."""
+    """The tool's current method; None if the tool is gone."""
     profile: str | None = None
     machine: str | None = None
     hardware: str | None = None
@@ -41,14 +40,14 @@ class ListedRecord:
     ranks: int | None = None
     date: str | None = None
     days: int | None = None
-    """Age at the day of the list."""
+    """Age on the day of the listing."""
     ended: str | None = None
     views: tuple[str, ...] = ()
-    """Views that quote it and that chapters quote."""
+    """Quoted views that use it."""
     chapters: tuple[str, ...] = ()
     stale: bool = False
     unused: bool = False
-    """Whether the rule `unused-record` finds it."""
+    """Whether `unused-record` reports it."""
 
 
 def list_records(
@@ -57,8 +56,8 @@ def list_records(
     findings: Iterable[Finding],
     today: date,
 ) -> tuple[ListedRecord, ...]:
-    """Every record of the book, by tool and then by time, and those that were refused. `findings`
-    are those of the whole book."""
+    """All records by tool and time, including refused ones. `findings` are those of the whole
+    book."""
     quoted: dict[str, list[str]] = {}
     for view, provenance in evidence.provenance.items():
         for name in provenance.records:
@@ -101,7 +100,7 @@ def list_records(
 
 
 def _describe_end(record: Record) -> str:
-    """`whole`, `failed` where the tool had found a problem, or `partial: ` and how it ended."""
+    """`whole`, `failed` if the tool found a problem, or `partial: ` and how it ended."""
     if not record.complete:
         return f"partial: {record.ended}"
     return "failed" if record.ended == "failed" else "whole"
@@ -126,14 +125,14 @@ def choose_records(
     stale: bool = False,
     unused: bool = False,
 ) -> tuple[ListedRecord, ...]:
-    """Those that are asked for. `machine` is a part of the label or of the hardware; with both
-    `stale` and `unused` those that are either.
+    """Filter records. `machine` is part of the label or hardware; `stale` and `unused` together
+    select records that are either.
 
-    Raises ConfigError for a tool that neither the book nor any record names.
+    Raises ConfigError for an unknown tool.
     """
     names = {entry.name for entry in tools} | {entry.tool for entry in listed}
     if tool and tool not in names:
-        hint = suggest(tool, names, f"it has: {', '.join(sorted(names)) or 'none'}")
+        hint = suggest(tool, names, f"tools: {', '.join(sorted(names)) or 'none'}")
         raise refuse("--tool", f"the book has no tool '{tool}'", hint)
     part = machine.casefold()
     return tuple(
@@ -150,7 +149,7 @@ _HEAD = ("record", "method", "profile", "hardware", "ranks", "date", "days", "en
 
 
 def format_list(listed: Sequence[ListedRecord]) -> str:
-    """The list as aligned text, one line per record; empty if there is none."""
+    """The list as aligned text, one record per line; empty if there is none."""
     if not listed:
         return ""
     return _align([_HEAD, *(_format_row(entry) for entry in listed)])
@@ -190,7 +189,7 @@ def _describe_method(entry: ListedRecord) -> str:
 
 
 def format_list_json(listed: Sequence[ListedRecord]) -> str:
-    """The list as JSON; what a refused file does not tell is null."""
+    """The list as JSON; fields that a refused file does not provide are null."""
     return json.dumps([asdict(entry) for entry in listed], indent=1, ensure_ascii=False) + "\n"
 
 
@@ -198,9 +197,9 @@ def format_list_json(listed: Sequence[ListedRecord]) -> str:
 
 
 def find_record(name: str, listed: Sequence[ListedRecord]) -> ListedRecord:
-    """The record of this name; its path, with or without the ending, is a name too.
+    """The record with this name or path, with or without the suffix.
 
-    Raises ConfigError if there is none.
+    Raises ConfigError if it does not exist.
     """
     wanted = clean_name(name)
     for entry in listed:
@@ -211,13 +210,13 @@ def find_record(name: str, listed: Sequence[ListedRecord]) -> ListedRecord:
 
 
 def clean_name(name: str) -> str:
-    """`tool/machine_20261120` from the name of a record or from its path."""
+    """`tool/machine_20261120` from a record's name or path."""
     path = name.replace("\\", "/").removesuffix(".json")
     return path.rpartition(f"{RECORDS_FOLDER}/")[2]
 
 
 def format_record(entry: ListedRecord, record: Record | None) -> str:
-    """A record as a person reads it: what ran where and when, and every row."""
+    """A record in full: what ran where and when, and every row."""
     pairs: list[tuple[str, Any]] = [("record", entry.record), ("state", entry.state)]
     if record is None:
         return _align(pairs)

@@ -1,7 +1,7 @@
 """Records of runs, typed and validated.
 
-A record is one JSON file in `scripts/records/`. Its numbers are in base units: seconds, bytes,
-FLOP, FLOP per second, watts, hertz (see `units`).
+A record is a JSON file in `scripts/records/`. Its numbers are in base units: seconds, bytes, FLOP,
+FLOP per second, watts, hertz (see `units`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ FOLDER = RECORDS_FOLDER
 SCHEMAS = "scripts/schemas"
 SCHEMA = 2
 OPTIONS_FILE = "options.json"
-"""The options of a tool, stored in the folder of its records."""
+"""The options of a tool, stored with its records."""
 DEMO = "demo"
-"""The profile that only shows that a tool runs."""
+"""The profile that only demonstrates that a tool runs."""
 Scalar = str | int | float | bool | None
 Ending = Literal[
     "done",
@@ -54,9 +54,9 @@ Ending = Literal[
     "node-failure",
 ]
 WHOLE_ENDINGS = ("done", "failed")
-"""How a run ends that nothing stopped."""
+"""`ended` of a run that nothing stopped."""
 CUSTOM = "custom"
-"""The profile of a run with added arguments: it measures something else."""
+"""The profile of a run with extra arguments, which measures something else."""
 
 _LARGEST = 2**63 - 1
 
@@ -70,11 +70,11 @@ class MisplacedError(ValueError):
 
 
 def _explain_wrong_scalar(value: object) -> str:
-    """Why a value cannot be a cell, or an empty text."""
+    """Why a value cannot be a cell, or empty."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"it is {json.dumps(value)}, which cannot be compared; write null"
     if isinstance(value, int) and abs(value) > _LARGEST:
-        return "a whole number of more than 64 bits; write it as 1.5e20"
+        return "an integer of more than 64 bits; write it as 1.5e20"
     if value is None or isinstance(value, str | float | int):
         return ""
     kind = "a list" if isinstance(value, list) else "an object"
@@ -89,11 +89,11 @@ def _check_scalar(value: object) -> Any:
 
 def _check_rows(value: object) -> tuple[dict[str, Scalar], ...]:
     if not isinstance(value, list | tuple):
-        raise ValueError("the results have to be a list of rows")
+        raise ValueError("the results must be a list of rows")
     for index, row in enumerate(value):
         if not isinstance(row, dict):
             raise MisplacedError(
-                ("results", index), "a row has to be an object with a value per column"
+                ("results", index), "a row must be an object with a value per column"
             )
         for key, cell in row.items():
             if reason := _explain_wrong_scalar(cell):
@@ -109,7 +109,7 @@ Rows = Annotated[
 Time = Annotated[AwareDatetime, AfterValidator(lambda time: time.astimezone(UTC))]
 Count = Annotated[int, Field(strict=True, ge=0)]
 Number = Annotated[float, Field(strict=True)]
-# Checked together with the name of the column, for a better message.
+# Checked together with the column's name, for a better message.
 Unit = Annotated[str, WithJsonSchema({"type": "string", "enum": list(BASE_UNITS)})]
 Digest = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{seals.DIGITS}}}$")]
 
@@ -124,124 +124,124 @@ class _Model(BaseModel):
 
 
 class NumaNode(_Model):
-    """One NUMA node of the main memory."""
+    """A NUMA node of main memory."""
 
     index: Count
-    """Number of the node, as the kernel counts."""
+    """The kernel's number of the node."""
     threads: Count | None = None
-    """Hardware threads that are near to it."""
+    """Hardware threads of the node."""
     memory_bytes: Count | None = None
-    """Bytes of main memory that are near to it."""
+    """Bytes of main memory on the node."""
 
 
 class Cpu(_Model):
-    """Facts of the processor; what could not be read is null."""
+    """Facts about the CPU; what could not be read is null."""
 
     model: str | None = None
-    """Name of the model, as the processor gives it."""
+    """Model name reported by the CPU."""
     architecture: str | None = None
     """Such as x86_64 or aarch64."""
     instruction_sets: tuple[str, ...] | None = None
-    """Vector and matrix instructions that it has, weakest first, such as avx2 or amx_bf16: with
-    the same name and other instructions a processor may be ten times as fast."""
+    """Vector and matrix instruction sets, weakest first, such as avx2 or amx_bf16. CPUs of the same
+    name with different ones can differ tenfold in speed."""
     sockets: Count | None = None
-    """Number of processors."""
+    """Number of sockets."""
     cores: Count | None = None
-    """Number of physical cores of all sockets."""
+    """Number of physical cores on all sockets."""
     threads: Count | None = None
-    """Number of hardware threads of all sockets."""
+    """Number of hardware threads on all sockets."""
     numa_nodes: Count | None = None
     """Number of NUMA nodes."""
     numa: tuple[NumaNode, ...] = ()
-    """Each NUMA node."""
+    """The NUMA nodes."""
     governor: str | None = None
-    """How the kernel chooses the clock, such as performance or powersave."""
+    """The kernel's frequency governor, such as performance or powersave."""
 
 
 class Accelerator(_Model):
-    """Facts of one accelerator; what could not be read is null."""
+    """Facts about one accelerator; what could not be read is null."""
 
     vendor: str | None = None
-    """nvidia, amd, intel, or another name in small letters."""
+    """nvidia, amd, intel, or another name in lower case."""
     model: str | None = None
-    """Name of the model, as its driver gives it."""
+    """Model name reported by the driver."""
     memory_bytes: Count | None = None
-    """Bytes of its own memory."""
+    """Bytes of device memory."""
     power_limit_watts: Number | None = None
     """Power limit in force."""
     power_limit_default_watts: Number | None = None
-    """Power limit that it has when nobody has set another."""
+    """Default power limit."""
     power_limit_max_watts: Number | None = None
-    """Highest power limit that can be set."""
+    """Highest configurable power limit."""
     clock_max_hertz: Count | None = None
-    """Highest clock of its arithmetic units."""
+    """Maximum compute clock."""
     memory_clock_max_hertz: Count | None = None
-    """Highest clock of its memory."""
+    """Maximum memory clock."""
     clock_hertz: Count | None = None
-    """Clock of its arithmetic units when it was asked."""
+    """Compute clock when queried."""
     memory_clock_hertz: Count | None = None
-    """Clock of its memory when it was asked."""
+    """Memory clock when queried."""
     temperature_celsius: Number | None = None
-    """Temperature when it was asked."""
+    """Temperature when queried."""
     throttle_reasons: tuple[str, ...] | None = None
-    """What held its clock down when it was asked."""
+    """Throttle reasons when queried."""
     numa_node: Count | None = None
-    """The NUMA node that it hangs on."""
+    """The NUMA node it is attached to."""
     driver: str | None = None
-    """Version of its driver."""
+    """Driver version."""
     source: str | None = None
-    """What these facts were read with, such as nvml."""
+    """Interface that reported these facts, such as nvml."""
 
 
 class SlurmJob(_Model):
-    """The shape of the Slurm job, without any name."""
+    """The shape of the Slurm job, without names."""
 
     nodes: Count | None = None
     """Number of nodes."""
     tasks: Count | None = None
-    """Number of tasks of all nodes."""
+    """Number of tasks on all nodes."""
     tasks_per_node: str | None = None
-    """Tasks of each node, as Slurm writes it: 8(x2)."""
+    """Tasks per node, as Slurm writes it: 8(x2)."""
     cpus_per_task: Count | None = None
-    """CPUs that each task asked for."""
+    """CPUs requested per task."""
     cpus_on_node: Count | None = None
-    """CPUs that the job has on the node."""
+    """CPUs allocated on the node."""
     gpus_on_node: Count | None = None
-    """GPUs that the job has on the node."""
+    """GPUs allocated on the node."""
     memory_per_node_bytes: Count | None = None
-    """Bytes of main memory that the job has on the node."""
+    """Bytes of main memory allocated on the node."""
     memory_per_cpu_bytes: Count | None = None
-    """Bytes of main memory that the job has for each CPU."""
+    """Bytes of main memory allocated per CPU."""
 
 
 class Machine(_Model):
-    """Facts of one machine, none of which identifies a person or, unless asked for, a host."""
+    """Facts about one machine. None identifies a person or, unless requested, a host."""
 
     label: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-    """Short name of its kind (cpu-x86_64-avx2-2core); the file of a record begins with it."""
+    """Short name of its kind (cpu-x86_64-avx2-2core); file names of records start with it."""
     cpu: Cpu
-    """The processor."""
+    """The CPU."""
     memory_bytes: Count | None = None
     """Bytes of main memory."""
     accelerators: tuple[Accelerator, ...] = ()
-    """The accelerators, in the order of their driver."""
+    """The accelerators, in driver order."""
     kernel: str | None = None
-    """Release of the kernel."""
+    """Kernel release."""
     os: str | None = None
-    """Name of the operating system."""
+    """Operating system."""
     container: str | None = None
-    """Kind of container, such as docker or apptainer; null where there is no sign of one."""
+    """Kind of container, such as docker or apptainer; null if none is detected."""
     virtualisation: str | None = None
-    """What the machine is virtual by, such as kvm; none for a real one; null where unknown."""
+    """Kind of virtualization, such as kvm; none on bare metal; null if unknown."""
     slurm: SlurmJob | None = None
     """The Slurm job, or null outside of one."""
     hostname: str | None = None
-    """Name of the host, only where somebody asked for it."""
+    """Host name, only if requested."""
 
     @property
     def hardware(self) -> str:
-        """What has to be alike for numbers to be compared: the accelerators, or else the
-        processor. `8 x NVIDIA H100 80GB HBM3`; `AMD EPYC with avx2, 1 socket, 2 cores`."""
+        """What must be equal for numbers to be comparable: the accelerators, or else the CPU.
+        `8 x NVIDIA H100 80GB HBM3`; `AMD EPYC with avx2, 1 socket, 2 cores`."""
         counts: dict[str, int] = {}
         for accelerator in self.accelerators:
             name = accelerator.model or accelerator.vendor or "unknown accelerator"
@@ -266,9 +266,9 @@ class TableSeal(_Model):
     """Digests of the results."""
 
     rows: tuple[Digest, ...]
-    """Of each row."""
+    """One per row."""
     columns: dict[str, Digest]
-    """Of each column: the list of its values, null where a row has none."""
+    """One per column, over the list of its values, with null where a row has none."""
 
 
 def _forget_null(schema: dict[str, Any]) -> None:
@@ -276,7 +276,7 @@ def _forget_null(schema: dict[str, Any]) -> None:
 
 
 def _explain_wrong_unit(unit: str) -> str:
-    """Why a column cannot have this unit, or an empty text."""
+    """Why a column cannot have this unit, or empty."""
     if unit in BASE_UNITS:
         return ""
     known = read_unit(unit)
@@ -295,9 +295,9 @@ def _check_units(given: Mapping[str, str], rows: Sequence[Mapping[str, Scalar]])
         if reason := _explain_wrong_unit(unit):
             raise MisplacedError(("units", key), reason)
         if rows and key not in columns:
-            raise MisplacedError(("units", key), "no row of the results has such a column")
+            raise MisplacedError(("units", key), "no row of the results has this column")
         if not columns.get(key, set()).isdisjoint((str, bool)):
-            raise MisplacedError(("units", key), "only a column of numbers has a unit")
+            raise MisplacedError(("units", key), "only a column of numbers can have a unit")
     for key, types in columns.items():
         if key not in given and not types.isdisjoint((int, float)):
             reason = f"the column '{key}' has no unit; one of: {', '.join(BASE_UNITS)}"
@@ -305,47 +305,47 @@ def _check_units(given: Mapping[str, str], rows: Sequence[Mapping[str, Scalar]])
 
 
 class MachineReport(_Model):
-    """What env_report writes with `--json`: the facts of one machine."""
+    """Output of env_report with `--json`: the facts about one machine."""
 
     tool: Literal["env_report"]
     """Name of the tool."""
     version: str
     """Version of the tool."""
     method: Annotated[int, Field(strict=True, ge=1)]
-    """Number of its method."""
+    """The tool's METHOD."""
     machine: Machine
     """The machine."""
     software: Software
-    """Versions of the software by name; null where something is not there."""
+    """Versions of software by name; null if not installed."""
     caveats: tuple[str, ...] = ()
     """What could not be read, or limits what a program can use."""
 
 
 class ToolOutput(_Model):
-    """What a companion tool writes with `--json`."""
+    """Output of a companion tool with `--json`."""
 
     tool: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
-    """Name of the tool: that of its file without the ending."""
+    """Name of the tool: its file name without the suffix."""
     version: str
     """Version of the tool."""
     method: Annotated[int, Field(strict=True, ge=1)]
-    """Number of its method; results of other methods cannot be compared with these."""
+    """The tool's METHOD; results of other methods are not comparable."""
     started: Time
-    """When the run began, with its time zone (ISO 8601)."""
+    """Start of the run, with time zone (ISO 8601)."""
     seconds: Annotated[Number, Field(ge=0)]
-    """How long the run took."""
+    """Duration of the run."""
     complete: Annotated[bool, Field(strict=True)]
-    """Whether everything was measured that was asked for."""
+    """Whether everything requested was measured."""
     command: tuple[str, ...] = ()
-    """The command as the tool was called; a record has the one that bindery has started."""
+    """The command line of the tool; a record has the one that bindery ran."""
     units: dict[str, Unit]
-    """The base unit of each column of the results that holds numbers."""
+    """The base unit of each numeric column of the results."""
     results: Rows
-    """What was measured, row by row: text, numbers, true, false and null by column."""
+    """The measurements, row by row: text, numbers, true, false and null by column."""
     details: dict[str, JsonValue] = {}
-    """What else a reader of the results may want to know."""
+    """Further information about the results."""
     caveats: tuple[str, ...] = ()
-    """What could not be measured, or should be known before the results are used."""
+    """What could not be measured, and what to know before using the results."""
 
     @model_validator(mode="after")
     def _has_units(self) -> Self:
@@ -354,76 +354,75 @@ class ToolOutput(_Model):
 
 
 class Record(_Model):
-    """One run: which tool and method, which command, which machine, which day, what came out."""
+    """A run: tool and method, command, machine, date and results."""
 
     schema_number: Annotated[Literal[2], Field(alias="schema")]
-    """Number of this schema."""
+    """Version of this schema."""
     tool: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
     """Name of the tool."""
     version: str
     """Version of the tool."""
     method: Annotated[int, Field(strict=True, ge=1)]
-    """Number of the tool's method; records of other methods cannot be compared with this one."""
+    """The tool's METHOD; records of other methods are not comparable."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Digest of the tool's file."""
+    """Digest of the tool's source."""
     profile: Annotated[str, Field(min_length=1)]
-    """Which of the tool's sets of arguments was used, such as demo or full; custom where arguments
-    were added to it."""
+    """The tool's profile that was used, such as demo or full; custom if arguments were added."""
     command: Annotated[tuple[str, ...], Field(min_length=1)]
-    """The command, relative to the root of the book."""
+    """The command, relative to the book's root."""
     environment: dict[str, str] = {}
-    """Environment variables that steer a run, such as NCCL_ALGO or OMP_NUM_THREADS."""
+    """Environment variables that affect a run, such as NCCL_ALGO or OMP_NUM_THREADS."""
     started: Time
-    """When the run began, with its time zone (ISO 8601)."""
+    """Start of the run, with time zone (ISO 8601)."""
     seconds: Annotated[Number, Field(ge=0)]
-    """How long the run took, as the tool says."""
+    """Duration of the run, as reported by the tool."""
     exit_status: Annotated[int, Field(strict=True)] | None
-    """Exit status of the tool, negative for a signal; null where none came back."""
+    """Exit status of the tool, negative for a signal; null if unknown."""
     ended: Ending
     """How the run ended."""
     complete: Annotated[bool, Field(strict=True)]
-    """Whether everything was measured that was asked for."""
+    """Whether everything requested was measured."""
     nodes: Annotated[int, Field(strict=True, ge=1)] = 1
-    """Number of machines that took part."""
+    """Number of nodes."""
     ranks: Annotated[int, Field(strict=True, ge=1)] = 1
-    """Number of ranks that took part, of all nodes."""
+    """Number of ranks on all nodes."""
     machine: Machine
-    """Facts of one node; all of them are alike."""
+    """Facts about one node; all nodes are alike."""
     software: Software
-    """Versions of the software by name; null where something is not there."""
+    """Versions of software by name; null if not installed."""
     units: dict[str, Unit]
-    """The base unit of each column of the results that holds numbers."""
+    """The base unit of each numeric column of the results."""
     results: Rows
-    """What was measured, row by row: text, numbers, true, false and null by column."""
+    """The measurements, row by row: text, numbers, true, false and null by column."""
     details: dict[str, JsonValue] = {}
-    """What else a reader of the results may want to know."""
+    """Further information about the results."""
     caveats: tuple[str, ...] = ()
-    """What could not be measured, or should be known before the results are used."""
+    """What could not be measured, and what to know before using the results."""
     log: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+\.log$")] | None = None
-    """Name of the log, beside the record."""
+    """Name of the log next to the record."""
     seal: Annotated[dict[str, Digest | TableSeal] | None, Field(json_schema_extra=_forget_null)]
-    """A digest for each of the other fields: the first 16 digits of the SHA-256 of its canonical
-    JSON. For the results, of each row and of each column. In a file it is never null."""
+    """Digests of the other fields: the first 16 hex digits of the SHA-256 of their canonical JSON;
+    for the results, per row and per column. Never null in a file."""
 
     @property
     def shell_line(self) -> str:
-        """The command as you would type it, after the variables that steer it."""
+        """The command as typed in a shell, preceded by the environment variables."""
         steering = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
         return " ".join([*steering, shlex.join(self.command)])
 
     @property
     def profile_name(self) -> str:
-        """Its profile as tools call it today: `demo` was `toy` before 0.2."""
+        """The current name of its profile: `demo` was `toy` before 0.2."""
         return DEMO if self.profile == "toy" else self.profile
 
     @property
     def is_demo(self) -> bool:
-        """Whether it only shows that the tool runs."""
+        """Whether it only demonstrates that the tool runs."""
         return self.profile_name == DEMO
 
     @property
     def again(self) -> str:
-        """How to repeat the measurement, to follow `measure again with`."""
+        """How to repeat the measurement, as an end of `measure again with`."""
         if self.profile != CUSTOM:
             return f"`bindery run {self.tool} --profile {self.profile_name}`"
         return f"`bindery run {self.tool} -- ...` and the arguments of its command"
@@ -435,14 +434,14 @@ class Record(_Model):
             raise MisplacedError(("complete",), f"a run that ended as '{self.ended}' is partial")
         if self.ended == "done" and self.exit_status != 0:
             raise MisplacedError(
-                ("ended",), f"'done' has the exit status 0, not {self.exit_status}"
+                ("ended",), f"'done' requires exit status 0, not {self.exit_status}"
             )
         if self.ended == "failed" and (self.exit_status or 0) <= 0:
             status = "null" if self.exit_status is None else self.exit_status
-            reason = f"'failed' has an exit status above 0, not {status}"
+            reason = f"'failed' requires an exit status above 0, not {status}"
             raise MisplacedError(("ended",), reason)
         if self.ranks < self.nodes:
-            reason = f"{self.nodes} nodes have at least one rank each, not {self.ranks} together"
+            reason = f"{self.nodes} nodes need at least {self.nodes} ranks, not {self.ranks}"
             raise MisplacedError(("ranks",), reason)
         return self
 
@@ -451,32 +450,32 @@ class Record(_Model):
 
 
 def parse_record(path: str, text: str, latest: datetime | None = None) -> Record | Finding:
-    """A record from its JSON, or what is wrong with it: `bad-record`, or `edited-record` if its
-    values are not those that the tool measured. No run can have started after `latest`."""
+    """A record from its JSON, or a finding: `bad-record`, or `edited-record` if its values are not
+    those that the tool measured. A run that started after `latest` is invalid."""
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         span = Span(path, error.lineno, error.colno)
-        return Finding(span, "bad-record", f"this is not JSON: {error.msg.lower()}")
+        return Finding(span, "bad-record", f"this is not valid JSON: {error.msg.lower()}")
     if not isinstance(data, dict):
-        return Finding(Span.whole(path), "bad-record", "a record has to be a JSON object")
+        return Finding(Span.whole(path), "bad-record", "a record must be a JSON object")
     number = data.get("schema", SCHEMA)
     if number != SCHEMA:
         span = Span(path, _find_line(text, ("schema",)))
-        message = f"'schema' is {json.dumps(number)}, and this bindery reads schema {SCHEMA}"
-        return Finding(span, "bad-record", message, "another version of bindery may read it")
+        message = f"'schema' is {json.dumps(number)}, but this version of bindery reads {SCHEMA}"
+        return Finding(span, "bad-record", message, "use the version of bindery that wrote it")
     try:
         record = Record.model_validate(data)
     except ValidationError as error:
         return _report(path, text, *explain_error(error))
     if record.seal is None:
-        return _report(path, text, ("seal",), "a record is sealed when it is written")
+        return _report(path, text, ("seal",), "the record has no seal")
     if edit := seals.find_edit(data):
         place, message = edit
         hint = f"undo the edit with `git checkout -- {path}`, or measure again with {record.again}"
         return Finding(Span(path, _find_line(text, place)), "edited-record", message, hint)
     if latest and record.started > latest:
-        return _report(path, text, ("started",), "this is in the future; was the clock right?")
+        return _report(path, text, ("started",), "this is in the future; was the clock wrong?")
     return record
 
 
@@ -500,16 +499,15 @@ def describe_error(error: ValidationError) -> str:
 
 
 def _name_place(place: Sequence[str | int]) -> str:
-    return ".".join(map(str, place)) or "the whole"
+    return ".".join(map(str, place)) or "the document"
 
 
 def _report(path: str, text: str, place: tuple[str | int, ...], reason: str) -> Finding:
-    # The author of a tool can follow the advice to write something else; a record must not be
-    # edited.
+    # A tool's author can follow the advice to write something else; records must not be edited.
     message, _, advice = f"'{_name_place(place)}': {reason}".partition("; write ")
-    hint = f"the schema is {SCHEMAS}/record-{SCHEMA}.json in the repository of bindery"
+    hint = f"see the schema {SCHEMAS}/record-{SCHEMA}.json in the bindery repository"
     if advice:
-        hint = f"measure again, and let the tool write {advice}"
+        hint = f"make the tool write {advice}, then measure again"
     return Finding(Span(path, _find_line(text, place)), "bad-record", message, hint)
 
 
@@ -517,7 +515,7 @@ _SPACE = re.compile(r"[\s,:]*")
 
 
 def _find_line(text: str, place: Sequence[str | int]) -> int:
-    """The line of this part of a JSON text, or of its nearest parent that exists."""
+    """The line of this part of a JSON text, or of its nearest existing parent."""
     decoder = json.JSONDecoder()
 
     def skip(position: int) -> int:
@@ -547,7 +545,7 @@ def _find_line(text: str, place: Sequence[str | int]) -> int:
 
 
 def format_record(record: Record) -> str:
-    """The JSON of a record, with its seal."""
+    """The JSON of a record with its seal."""
     data = seals.seal_record(record.model_dump(mode="json", by_alias=True))
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
@@ -555,7 +553,7 @@ def format_record(record: Record) -> str:
 def load_records(
     tree: Tree, latest: datetime | None = None
 ) -> Iterator[tuple[str, Record] | Finding]:
-    """Each record with its name `<tool>/<file>`, or the finding that keeps it out."""
+    """All records with their names `<tool>/<file>`, or findings for invalid ones."""
     for path in tree.walk_files(FOLDER):
         if not path.endswith(".json") or path.endswith(f"/{OPTIONS_FILE}"):
             continue
@@ -567,7 +565,7 @@ def load_records(
             continue
         record = parse_record(path, text, latest)
         if isinstance(record, Record) and name.partition("/")[0] != record.tool:
-            message = f"a record of '{record.tool}' is in the folder of another tool"
+            message = f"this record of '{record.tool}' is in another tool's folder"
             yield Finding(Span.whole(path), "bad-record", message, f"move it to '{record.tool}/'")
         else:
             yield record if isinstance(record, Finding) else (name, record)
@@ -577,10 +575,10 @@ def load_records(
 
 
 class UnlikeMachinesError(ValueError):
-    """Two nodes of one run differ in what affects speed."""
+    """Two nodes of a run differ in something that affects speed."""
 
     def __init__(self, field: str, first: object, second: object, index: int) -> None:
-        super().__init__(f"'{field}' is '{first}' on node 1, and '{second}' on node {index + 1}")
+        super().__init__(f"'{field}' is '{first}' on node 1, but '{second}' on node {index + 1}")
 
 
 _SIZE_TOLERANCE = 0.01
@@ -591,10 +589,10 @@ _OWN_TO_A_NODE = frozenset(("slurm", "hostname", "label"))
 
 
 def merge_machines(machines: Sequence[Machine]) -> Machine:
-    """One machine instead of several. Momentary facts are the worst of all: the lowest clock, the
-    highest temperature, every throttle reason. Other differences that do not affect speed are null.
+    """Merge several machines into one. Momentary facts become the worst: the lowest clock, the
+    highest temperature, all throttle reasons. Other differences become null.
 
-    Raises UnlikeMachinesError if anything differs that affects speed.
+    Raises UnlikeMachinesError if they differ in anything that affects speed.
     """
     first = machines[0]
     for index, other in enumerate(machines[1:], 1):

@@ -1,4 +1,4 @@
-"""Stale records: their tool has another METHOD today, or they are old."""
+"""Stale records: the tool's METHOD has changed, or the record is too old."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Staleness:
 
     rule: str
     reason: str
-    """Words that are still true tomorrow."""
+    """The reason, in words that stay true."""
 
 
 def read_methods(tree: Tree, tools: Iterable[ToolEntry]) -> Mapping[str, int | None]:
-    """The METHOD of each tool of the book, read from its source; None if it cannot be read."""
+    """The METHOD of each tool, read from its source; None if it cannot be read."""
     return {
         tool.name: read_method(tree.read_bytes(tool.path).decode("utf-8", "replace"))
         if tree.find_kind(tool.path) == "file"
@@ -40,30 +40,30 @@ def find_stale(
     methods: Mapping[str, int | None],
     today: date,
 ) -> Mapping[str, Staleness]:
-    """The stale records by name. `methods` has the METHOD of each tool of the book."""
+    """The stale records by name. `methods` has the METHOD of each of the book's tools."""
     shelf_days = {tool.name: tool.shelf_days for tool in tools}
     stale = {}
     for name, record in records.items():
         method = methods.get(record.tool)
         days = shelf_days.get(record.tool)
         if record.tool not in methods:
-            reason = f"method {record.method}, and the book has no tool '{record.tool}'"
+            reason = f"method {record.method}, but the book has no tool '{record.tool}'"
             stale[name] = Staleness("old-method", reason)
         elif method is None:
-            reason = f"method {record.method}, and {record.tool} names none that can be read"
+            reason = f"method {record.method}, but {record.tool} declares no readable METHOD"
             stale[name] = Staleness("old-method", reason)
         elif record.method != method:
-            reason = f"method {record.method}, and {record.tool} is at {method}"
+            reason = f"method {record.method}, but {record.tool} is now at {method}"
             stale[name] = Staleness("old-method", reason)
         elif days is not None and (today - record.started.date()).days > days:
-            reason = f"measured on {record.started.date()}, kept for {days} days"
+            reason = f"measured on {record.started.date()}, shelf life {days} days"
             stale[name] = Staleness("old-record", reason)
     return stale
 
 
 def find_newest(records: Mapping[str, Record]) -> frozenset[str]:
-    """The last whole record of each kind, and partial or failed ones after it. Records are of one
-    kind if tool, profile, command, hardware, nodes and ranks are equal."""
+    """The last complete record of each kind, and later partial or failed ones. A kind has the same
+    tool, profile, command, hardware, nodes and ranks."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name, record in records.items():
         key = (

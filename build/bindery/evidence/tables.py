@@ -1,4 +1,4 @@
-"""A table of figures, and its Markdown. Units live in the columns, never in a cell."""
+"""Tables of figures and their Markdown. Units are in column headings, never in cells."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from decimal import ROUND_HALF_UP, Decimal
 Cell = str | int | float | None
 
 _MOST_DIGITS = 28
-"""Of a number that is shown with decimals: what Decimal works with."""
+"""Largest number of digits of a number with decimals."""
 
 UNKNOWN = "–"
-"""What a reader sees where a figure is not known."""
+"""Shown for an unknown figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: the key in the query, the heading, the unit, and the decimals that are shown."""
+    """A column: its key in the query, heading, unit and number of decimals."""
 
     key: str
     heading: str
@@ -40,11 +40,11 @@ class Table:
 
 
 def find_fault(value: object, column: Column) -> str:
-    """Why a value cannot be a cell of a column; empty where it can."""
+    """Why a value cannot be a cell in this column, or empty."""
     if value is None or isinstance(value, str):
         return ""
     if not isinstance(value, int | float):
-        return "it is neither a text nor a number"
+        return "it is neither text nor a number"
     if not math.isfinite(value):
         return "it is not finite"
     if column.digits is not None and abs(value) >= 10.0 ** (_MOST_DIGITS - column.digits):
@@ -55,13 +55,13 @@ def find_fault(value: object, column: Column) -> str:
 
 
 def format_cell(value: Cell, column: Column) -> str:
-    """A cell as inline Markdown. Numbers get the decimals of their column; text keeps its own."""
+    """A cell as inline Markdown: numbers with the column's decimals, text unchanged."""
     if value is None:
         return UNKNOWN
     if isinstance(value, str):
         return " ".join(value.splitlines()).replace("|", "\\|").strip()
     if column.digits is not None:
-        # As people round: a half goes up, away from zero.
+        # Round half away from zero, as people do.
         unit = Decimal(1).scaleb(-column.digits)
         text = f"{Decimal(str(value)).quantize(unit, ROUND_HALF_UP):f}"
         return text[1:] if text.lstrip("-0.") == "" and text.startswith("-") else text
@@ -69,7 +69,7 @@ def format_cell(value: Cell, column: Column) -> str:
 
 
 def format_markdown(table: Table) -> str:
-    """The table in GitHub's Markdown, padded so that its source can be read; notes below it."""
+    """The table as padded GitHub Markdown, with notes below."""
     cells = [[column.title.replace("|", "\\|") for column in table.columns]]
     for row in table.rows:
         cells.append([format_cell(v, c) for v, c in zip(row, table.columns, strict=True)])

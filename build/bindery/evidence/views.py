@@ -1,4 +1,4 @@
-"""Views: one SQL query each, with a header that says how its table is shown."""
+"""Views: SQL queries with a header that describes how to show the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _QUOTED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A query and how its columns are shown."""
+    """A query and the layout of its columns."""
 
     name: str
     path: str
@@ -43,7 +43,7 @@ class View:
         return self.sql.count("\n", 0, match.start()) + 1 if match else 1
 
     def find_texts(self) -> Iterator[tuple[Span, str]]:
-        """Each quoted text of the query, and its place."""
+        """The quoted strings of the query and their positions."""
         for match in _QUOTED.finditer(self.sql):
             if match.lastgroup == "text" and "\n" not in match[0]:
                 before = self.sql[: match.start()]
@@ -53,8 +53,8 @@ class View:
 
 
 def blank_quoted(sql: str, *kinds: str) -> str:
-    """A query with spaces where it has comments (`comment`), texts (`text`) or names (`name`) in
-    quotes, as asked for, so that places stay true."""
+    """A query with its comments (`comment`), strings (`text`) or quoted names (`name`) blanked out,
+    as requested, so that positions stay the same."""
 
     def blank(match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", match[0]) if match.lastgroup in kinds else match[0]
@@ -63,9 +63,9 @@ def blank_quoted(sql: str, *kinds: str) -> str:
 
 
 def parse_view(name: str, path: str, text: str) -> View | Finding:
-    """A view from its file, or what is wrong with its name, its header or its kind of query."""
+    """Parse a view, or return a finding about its name, header or query."""
     if name.endswith("-dark"):
-        message = f"a view cannot be called '{name}': its plot would be the dark one of another"
+        message = f"a view cannot be named '{name}': that is the file of another view's dark plot"
         return Finding(Span.whole(path), "bad-view", message, "rename the file")
     text = text.removeprefix("\ufeff")
     title = ""
@@ -85,7 +85,7 @@ def parse_view(name: str, path: str, text: str) -> View | Finding:
         elif header and header["key"] == "note":
             notes.append(header["rest"].strip())
         elif header and header["key"] in ("column", "columns"):
-            message = "this column cannot be read"
+            message = "this column declaration is malformed"
             hint = "write `-- column KEY: HEADING [UNIT] .DIGITS`"
             return Finding(Span(path, number), "bad-view", message, hint)
         elif _PLOT.match(line):
@@ -101,8 +101,8 @@ def parse_view(name: str, path: str, text: str) -> View | Finding:
     if first is None or first[0].upper() not in ("SELECT", "WITH"):
         begins = f"this begins with '{first[0]}'" if first else "this has none"
         line_number = query.count("\n", 0, first.start()) + 1 if first else 1
-        hint = "a view can only read: one SELECT over records and data, the same every day"
-        message = f"a view is one SELECT, and {begins}"
+        hint = "a view can only read: one SELECT over records and data, independent of time"
+        message = f"a view is one SELECT, but {begins}"
         return Finding(Span(path, line_number), "bad-view", message, hint)
     if not re.search(r"\border\s+by\b", query, re.IGNORECASE):
         message = "the query has no ORDER BY, so its rows have no order"

@@ -1,1 +1,1 @@
-"""GitHub Markdown as the project reads it, with the position of everything."""
+"""Parse GitHub Markdown and record the position of everything."""

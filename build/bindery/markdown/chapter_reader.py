@@ -56,15 +56,15 @@ _EXCUSE = re.compile(r"\s*bindery:\s*allow\b(?P<rest>.*)", re.DOTALL)
 _EXCUSE_PARTS = re.compile(r"\s+(?P<rule>[a-z][a-z-]*)\s+because\s+(?P<reason>\S.*)", re.DOTALL)
 
 
-@lru_cache(maxsize=8192)  # while a book is watched, most of its chapters stay as they are
+@lru_cache(maxsize=8192)  # in watch mode most chapters do not change
 def parse_chapter(path: str, source: str, title: str = "", *, maths: bool = False) -> Chapter:
-    """Parse one chapter. `title` is used where the text has no heading of level 1."""
+    """Parse a chapter. `title` is the default if the text has no level-1 heading."""
     tokens, notes = tokenise(source, maths=maths)
     return _ChapterReader(path, source, notes).read(tokens, title)
 
 
 _COMMENT_LABELS = frozenset(("//", "comment", "_comment_", "#"))
-"""Definitions under these are how some people write comments: `[//]: # (nobody sees this)`."""
+"""Some people write comments as definitions with these labels: `[//]: # (a comment)`."""
 
 
 class _ChapterReader:
@@ -147,7 +147,7 @@ class _ChapterReader:
         )
 
     def _count(self, kind: str) -> str:
-        """The id of the next table, figure or code block. No heading can have it: GitHub's rule
+        """The id of the next table, figure or code block. Headings cannot have it, because GitHub
         drops dots."""
         self.counts[kind] += 1
         return f"{kind}.{self.counts[kind]}"
@@ -168,8 +168,8 @@ class _ChapterReader:
         self.levels.append((level, token.meta, "rank"))
 
     def _add_heading(self, level: int, text: str, title: str, alt: str, span: Span) -> str:
-        """Note a heading, and give its anchor. One that shows an image only is called what the
-        image says; no output has that as text."""
+        """Record a heading and return its anchor. A heading that is only an image is named by its
+        alt text, which no output shows as text."""
         slug = self.slugs.assign_slug(text)
         title = show_controls(" ".join(title.split()))
         name = title or show_controls(" ".join(alt.split()))
@@ -178,10 +178,10 @@ class _ChapterReader:
         return slug
 
     def _rank_headings(self) -> None:
-        """Give each heading the level it has in a joined book, where a chapter has one title.
+        """Give each heading its level in a joined book, where each chapter has one title.
 
-        The title is a first heading of level 1. Where a chapter has more headings of that level,
-        everything below the title moves one level down, and keeps its order.
+        The title is a first heading of level 1. If there are more of that level, everything below
+        the title moves down one level.
         """
         levels = [level for level, _, _ in self.levels]
         shift = int(1 in levels[1:])
@@ -239,9 +239,7 @@ class _ChapterReader:
         match note.shape:
             case "prose":
                 start = note.end - 1 - len(note.label)
-                message = (
-                    f"the destination of '[{note.text}]' is prose, so this is not a link at all"
-                )
+                message = f"the destination of '[{note.text}]' is prose, so this is not a link"
                 hint = "write a path or an address; one with spaces goes between < and >"
             case "open":
                 start = note.end - len(note.label)
@@ -251,7 +249,7 @@ class _ChapterReader:
                     return
                 start = note.end - len(note.label)
                 message = (
-                    f"a space parts '[{note.text}]' from its destination, so this is not a link"
+                    f"there is a space between '[{note.text}]' and its target, so this is no link"
                 )
         span = Span(self.path, *place(start), width=len(note.label))
         self.findings.append(Finding(span, "dead-link", message, hint))
@@ -259,7 +257,7 @@ class _ChapterReader:
     def _report_empty_link(self, token: Token) -> None:
         link: Link = token.meta["link"]
         if link.destination:
-            message = "this link has no text, so no reader sees it"
+            message = "this link has no text, so readers cannot see it"
             hint = "write its text between the brackets"
             self.findings.append(Finding(link.span, "dead-link", message, hint))
 
@@ -287,7 +285,7 @@ class _ChapterReader:
             yield Footnote(label, span, label in self.notes.used_footnotes)
 
     def _read_brackets(self, note: BracketNote, place: Callable[[int], tuple[int, int]]) -> None:
-        """Brackets that are not a link: their label may be missing, or they hold prose."""
+        """Brackets that are not a link: their label may be undefined, or they contain prose."""
         shape = note.shape
         if shape == "prose" or shape == "open" or shape == "apart":
             self._report_broken_link(note, place)
@@ -349,7 +347,7 @@ class _ChapterReader:
     def _read_srcset(
         self, tag: Tag, place: Callable[[int], tuple[int, int]]
     ) -> Iterator[tuple[Link, str]]:
-        """The files of `srcset` among which a browser chooses, each with its descriptor."""
+        """The files in a `srcset`, with their descriptors."""
         attribute = next((a for a in tag.attributes if a.name == "srcset"), None)
         if attribute is None or tag.name not in ("source", "img"):
             return
@@ -382,7 +380,7 @@ class _ChapterReader:
                 text = tag.get("alt") or ""
                 links[index] = Link(attribute.value, attribute.value, where, kind, text)
                 self.links.append(links[index])
-        if tag.name == "img" and index not in links:  # it shows nothing, and has to be reported
+        if tag.name == "img" and index not in links:  # an image without a source must be reported
             links[index] = Link("", "", span, "html-image", tag.get("alt") or "")
             self.links.append(links[index])
         if _HEADING.fullmatch(tag.name):
@@ -404,15 +402,15 @@ class _ChapterReader:
 
     def _report_tag(self, tag: Tag, place: tuple[int, int]) -> None:
         if tag.closing and (tag.name not in HIDDEN_ELEMENTS or tag.name in self.swallowed):
-            return  # its start tag is reported
+            return  # already reported at its start tag
         if tag.name in HIDDEN_ELEMENTS:
-            message = f"GitHub removes the element '{tag.raw}'; it is shown here as text"
+            message = f"GitHub removes the element '{tag.raw}'; the outputs show it as text"
         else:
-            message = f"'{tag.raw}' is read as an HTML tag, and browsers swallow it"
+            message = f"'{tag.raw}' looks like an HTML tag, so browsers hide it"
         span = Span(self.path, *place, width=len(tag.raw.split("\n")[0]))
         hint = f"put it in a code span: `{tag.raw}`" if "\n" not in tag.raw else "use a code span"
         if _COMPONENT.match(tag.raw):
-            hint += "; if it is a component of MDX, write in Markdown what it shows"
+            hint += "; if it is an MDX component, write in Markdown what it shows"
         found = Finding(span, "swallowed-tag", message, hint)
         self.swallowed.setdefault(tag.name, []).append(found)
 
@@ -428,13 +426,13 @@ class _ChapterReader:
                 Finding(
                     span,
                     "unused-excuse",
-                    "this excuse does not say which rule and why",
+                    "this excuse does not name a rule and a reason",
                     "write `<!-- bindery: allow RULE because REASON -->`",
                 )
             )
             return
         covers = line
-        if token.type == "html_block":  # alone on its line: it is about the next one with text
+        if token.type == "html_block":  # alone on its line: it covers the next line with text
             covers += text.count("\n") + 1
             while covers < len(self.lines) and not self.lines[covers - 1].strip():
                 covers += 1
@@ -455,15 +453,14 @@ T = TypeVar("T")
 
 
 def _follow(items: Sequence[T], index: int) -> Iterator[T]:
-    """What is behind an index. A slice would copy it for each of thousands of tags."""
+    """Items after an index, without copying them."""
     return (items[position] for position in range(index + 1, len(items)))
 
 
 def _plain_text(
     children: Iterable[Token], *, with_alt: bool = False, with_tags: bool = False
 ) -> str:
-    """The text that GitHub makes an anchor of; where asked for, with the alternative text of
-    images and with tags that are shown as text."""
+    """The text for GitHub's anchor; on request, with alt texts and tags that are shown as text."""
     pieces = []
     for child in children:
         match child.type:
@@ -481,7 +478,7 @@ def _plain_text(
 
 
 def _split_following(tokens: Iterable[Token]) -> Iterator[Piece]:
-    """The pieces of HTML and of text behind a tag, up to the end of what it is in."""
+    """The pieces of HTML and text after a tag, up to the end of its parent."""
     depth = 0
     for token in tokens:
         depth += token.nesting
@@ -499,8 +496,7 @@ def _split_following(tokens: Iterable[Token]) -> Iterator[Piece]:
 
 
 def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str, str]:
-    """The text up to the end tag: as GitHub makes an anchor of it, as it is shown, and what its
-    images say."""
+    """The text up to the end tag: for the anchor, as shown, and alt texts of its images."""
     text, shown, alts = [], [], []
     for piece in pieces:
         match piece:
@@ -510,7 +506,7 @@ def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str, str]:
             case Tag(name=tag_name, closing=True) if tag_name == name:
                 break
             case Tag(name=tag_name, closing=False) if _HEADING.fullmatch(tag_name):
-                break  # a heading ends where the next one begins, as browsers have it
+                break  # as in browsers, a heading ends where the next one starts
             case Tag(name="img"):
                 alts.append(piece.get("alt") or "")
             case Tag(raw=raw) if not piece.is_shown:
@@ -521,7 +517,7 @@ def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str, str]:
 
 
 def _find_front_title(tokens: Sequence[Token]) -> str:
-    """The title that front matter gives, where the text itself begins without a heading."""
+    """The title from front matter, if the text does not start with a heading."""
     if not tokens or tokens[0].type != "front_matter":
         return ""
     match = _FRONT_TITLE.search(tokens[0].content)

@@ -165,9 +165,7 @@ class _AppendixWriter:
         for record in records.values():
             machines.setdefault(_tell_machine(record.machine), f"M{len(machines) + 1}")
         whole = len(self.evidence.records)
-        said = self.words(
-            "Recorded runs that the book quotes: {n} of {all}.", n=len(records), all=whole
-        )
+        said = self.words("The book quotes {n} of {all} recorded runs.", n=len(records), all=whole)
         yield from (f"{said} {self.words(_RECORDS)}", "")
         yield from (f"- **{label}**: {escape_words(told)}." for told, label in machines.items())
         yield from (

@@ -1,1 +1,1 @@
-"""Changes to the sources: moving and formatting."""
+"""Commands that change the sources: moving and formatting."""

@@ -1,1 +1,1 @@
-"""Running companion tools: here, on a cluster, again."""
+"""Run companion tools: locally, on a cluster, and again for verification."""

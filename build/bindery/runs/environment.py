@@ -1,4 +1,4 @@
-"""The environment of a run: which variables a tool gets, and which of them a record keeps."""
+"""The environment variables that a tool gets, and those that a record keeps."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _PASSED = frozenset(
 )
 _PASSED_PREFIXES = ("LC_", "SLURM_", "ROCM_", "NVIDIA_", "ONEAPI_")
 _NEVER_PASSED = ("SLURM_JWT",)
-# What changes how a command runs. The record keeps the values.
+# Variables that change how a command runs. The record keeps their values.
 _STEERING_PREFIXES = tuple(
     """NCCL_ RCCL_ TORCH_ PYTORCH_ TORCHINDUCTOR_ TRITON_ UCX_ FI_ GLOO_ OMP_ GOMP_ KMP_
     MKL_ OPENBLAS_ CUDA_ CUBLAS_ CUBLASLT_ CUDNN_ NVTE_ HIP_ HSA_ ROCR_ AMD_ MIOPEN_ HIPBLASLT_
     ROCBLAS_ GPU_ ZE_ SYCL_ MALLOC_""".split()
 )
-# Folders, and addresses of hosts.
+# Folders and host addresses.
 _NOT_STEERING = re.compile(r"(_HOME|_PATH|_ROOT|_DIR|_COMM_ID)$")
-# Passed on, but not kept in a record.
+# Passed on, but not recorded.
 _PRIVATE = re.compile(r"TOKEN|KEY|SECRET|PASS|CREDENTIAL|HOST|ADDR|USER", re.IGNORECASE)
 _STEERING = tuple(
     """LD_PRELOAD ATEN_CPU_CAPABILITY DNNL_MAX_CPU_ISA ONEDNN_MAX_CPU_ISA NVIDIA_TF32_OVERRIDE
@@ -36,19 +36,19 @@ _SERIAL_NUMBER = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}[0-9a-f/-]*")
 def choose_environment(
     environ: Mapping[str, str], passed: Sequence[str] = (), *, folder: Path | None = None
 ) -> dict[str, str]:
-    """The environment of a run: the variables that it needs to find programs, use accelerators and
-    be steered. `folder` is its home and its folder for temporary files. Raises ConfigError if a
-    variable to pass is not set."""
+    """The environment of a run: variables for finding programs, using accelerators and tuning.
+    `folder` becomes its home and temporary folder. Raises ConfigError if a variable to pass is not
+    set."""
     if missing := [name for name in passed if name not in environ]:
         message = f"the environment variable '{missing[0]}' is not set"
-        raise refuse("--env", message, suggest(missing[0], environ, "set it, or leave it out"))
+        raise refuse("--env", message, suggest(missing[0], environ, "set it, or omit it"))
     chosen = {
         name: value
         for name, value in environ.items()
         if name in (*_PASSED, *_STEERING, *passed)
         or (name.startswith((*_PASSED_PREFIXES, *_STEERING_PREFIXES)) and name not in _NEVER_PASSED)
     }
-    # With another home, Python would miss the packages that pip installed for the user.
+    # With another home, Python would not find packages installed with pip --user.
     chosen |= {"PYTHONUNBUFFERED": "1", "PYTHONUSERBASE": site.getuserbase()}
     chosen |= {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80", "NO_COLOR": "1"}
     if folder is not None:
@@ -57,14 +57,14 @@ def choose_environment(
 
 
 def list_passed(passed: Iterable[str] = ()) -> tuple[str, ...]:
-    """What `choose_environment` passes on, as shell patterns for the nodes of a cluster."""
+    """The variables that `choose_environment` passes on, as shell patterns for cluster nodes."""
     prefixes = (f"{prefix}*" for prefix in (*_PASSED_PREFIXES, *_STEERING_PREFIXES))
     return (*sorted({*_PASSED, *_STEERING, *passed}), *prefixes)
 
 
 def find_steering(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that steer a run, for its record: without folders of this machine, and without
-    those whose name suggests a secret, a host or a user."""
+    """The tuning variables to record: no folders of this machine, and no names that suggest a
+    secret, host or user."""
     return {
         name: _SERIAL_NUMBER.sub(r"\1", hide_folders(value))
         for name, value in sorted(environment.items())

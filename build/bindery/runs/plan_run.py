@@ -1,5 +1,4 @@
-"""A run before it starts: what the tool declares in its constants, and what to run with which
-arguments."""
+"""Plan a run: read the tool's constants, and choose the command and its arguments."""
 
 from __future__ import annotations
 
@@ -23,59 +22,59 @@ from bindery.tools.bundle import BundleError, hash_bundle
 from bindery.tools.tool_source import read_constants
 
 FACTS = "env_report"
-"""The tool that reports the facts of the machine."""
+"""The tool that reports the facts about the machine."""
 
 Ranks = int | Literal["accelerators"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFacts:
-    """What a tool declares in its constants, read without running it."""
+    """Constants that a tool declares, read without running it."""
 
     name: str
     path: str
-    """Relative to the root of the book."""
+    """Relative to the book's root."""
     version: str
     method: int
     sha256: str
-    """Of the file that `bindery bundle` makes of it."""
+    """Digest of its `bindery bundle` file."""
     profiles: Mapping[str, tuple[str, ...]]
     ranks: Mapping[str, Ranks]
-    """Ranks per node by profile; empty for a tool that is one process."""
+    """Ranks per node by profile; empty for a single-process tool."""
     gpus: Mapping[str, int]
-    """GPUs per node that a profile needs: requested from Slurm, and required on this machine."""
+    """GPUs per node by profile: requested from Slurm, and required on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run, the same on this machine and on a cluster."""
+    """A run, on this machine or on a cluster."""
 
     root: Path
     tool: ToolFacts
     reporter: ToolFacts
-    """The tool that reports the facts of the machine."""
+    """The tool that reports the facts about the machine."""
     profile: str
-    """A profile of the tool, or `custom` if arguments were added: that measures something else."""
+    """The profile, or `custom` if arguments were added, because that measures something else."""
     arguments: tuple[str, ...]
     """All arguments of the tool except `--json PATH`."""
     ranks: Ranks | None
-    """Ranks per node, started by torchrun; None if the tool is started directly."""
+    """Ranks per node, started by torchrun; None to start the tool directly."""
     passed: tuple[str, ...] = ()
-    """Environment variables to pass on, besides the usual ones."""
+    """Environment variables to pass on, in addition to the usual ones."""
     gpus: int = 0
     """GPUs per node that the profile needs."""
     python: str = sys.executable
     """The Python that runs the tool on this machine."""
 
     def describe_command(self, ranks: int | None = None) -> tuple[str, ...]:
-        """The command as recorded, without folders of this machine. `ranks` is per node."""
+        """The command to record, without folders of this machine. `ranks` is per node."""
         arguments = (hide_folders(argument, self.root) for argument in self.arguments)
         launcher = describe_launcher(ranks) if ranks is not None else ()
         return ("python", *launcher, self.tool.path, *arguments)
 
 
 def describe_launcher(ranks: int) -> tuple[str, ...]:
-    """The arguments of python, before the tool, that start so many ranks on this machine."""
+    """The Python arguments before the tool that start this many ranks on this machine."""
     return ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
 
 
@@ -89,21 +88,21 @@ def plan_run(
     passed: Sequence[str] = (),
     python: str = "",
 ) -> Plan:
-    """Plan a run of a tool with one of its profiles and further arguments. `python` is the
-    interpreter that runs the tool; the default is the one that runs bindery.
+    """Plan a run of a tool with a profile and extra arguments. `python` is the interpreter for the
+    tool, by default the one that runs bindery.
 
     Raises ConfigError if the tool or the profile does not exist.
     """
     root = root.resolve()
     config = load_config(root, RULES)
     if name == FACTS:
-        message = f"'{FACTS}' makes no record: every other record includes its facts"
-        raise refuse(config.file, message, "run it with python, by its path")
+        message = f"'{FACTS}' makes no record itself: all other records include its facts"
+        raise refuse(config.file, message, "run its file with python")
     entry = find_tool(config, name)
     tool = read_tool(root, entry)
     reporter = read_tool(root, find_tool(config, FACTS))
     if profile not in tool.profiles:
-        known = f"it has: {', '.join(tool.profiles) or 'none'}"
+        known = f"profiles: {', '.join(tool.profiles) or 'none'}"
         hint = f"{suggest(profile, tool.profiles)} {known}".strip()
         raise refuse(entry.span, f"'{name}' has no profile '{profile}'", hint)
     return Plan(
@@ -120,23 +119,23 @@ def plan_run(
 
 
 def find_tool(config: Config, name: str) -> ToolEntry:
-    """The tool of this name in chapters.yaml. Raises ConfigError if there is none."""
+    """The tool with this name in chapters.yaml. Raises ConfigError if there is none."""
     tools = {tool.name: tool for tool in config.tools}
     if name in tools:
         return tools[name]
-    hint = suggest(name, tools, f"it has: {', '.join(tools) or 'none'}")
+    hint = suggest(name, tools, f"tools: {', '.join(tools) or 'none'}")
     message = f"the book has no tool '{name}'"
     if name == FACTS:
-        message += ", which reports the facts of the machine"
+        message += ", which reports the facts about the machine"
         hint = (
-            f"put {FACTS}.py, the file that `bindery bundle {FACTS}` writes in the repository of"
-            f" bindery, into scripts/ and list it under `tools:` as {FACTS}"
+            f"write {FACTS}.py with `bindery bundle {FACTS}` in the bindery repository, put it"
+            f" into scripts/, and list it under `tools:` as {FACTS}"
         )
     raise refuse(config.file, message, hint)
 
 
 def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
-    """The constants of a tool. Raises ConfigError with the line of one that cannot be used."""
+    """The constants of a tool. Raises ConfigError with the line of an invalid one."""
     try:
         text = importlib.util.decode_source((root / entry.path).read_bytes())
         return _read_constants(entry, text, hash_bundle(root, entry.path))
@@ -145,7 +144,7 @@ def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
         raise refuse(entry.span, message) from None
     except SyntaxError as error:
         span = Span(entry.path, error.lineno or 1, error.offset or 1)
-        raise refuse(span, f"this is not Python: {error.msg}") from None
+        raise refuse(span, f"this is not valid Python: {error.msg}") from None
     except BundleError as error:
         raise refuse(entry.path, str(error)) from None
     except UnicodeDecodeError:
@@ -154,7 +153,7 @@ def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
 
 
 class _Constants(BaseModel):
-    """The constants of a tool as they have to be."""
+    """The schema of a tool's constants."""
 
     version: str = Field(alias="__version__")
     method: PositiveInt = Field(1, alias="METHOD", strict=True)
@@ -168,7 +167,7 @@ def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
 
     def refuse_constant(name: str, reason: str) -> ConfigError:
         span = Span(entry.path, getattr(nodes.get(name), "lineno", 1))
-        hint = "scripts/README.md in the repository of bindery lists what a tool must have"
+        hint = "scripts/README.md in the bindery repository lists what a tool must declare"
         return refuse(span, f"the constant {name} of '{entry.name}' {reason}", hint)
 
     values = {}
@@ -178,13 +177,13 @@ def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
             try:
                 values[name] = ast.literal_eval(nodes[name])
             except (ValueError, TypeError):
-                reason = "has to be a literal: bindery reads it without running the tool"
+                reason = "must be a literal: bindery reads it without running the tool"
                 raise refuse_constant(name, reason) from None
     try:
         constants = _Constants.model_validate(values)
     except ValidationError as error:
         place, reason = explain_error(error)
-        raise refuse_constant(str(place[0]), f"cannot be used: {reason}") from None
+        raise refuse_constant(str(place[0]), f"is invalid: {reason}") from None
     profiles = constants.profiles
     if CUSTOM in profiles:
         reason = f"cannot have '{CUSTOM}', the name for runs with added arguments"

@@ -1,4 +1,4 @@
-"""Run a tool on this machine, and make a record of its results, its command and the machine."""
+"""Run a tool on this machine and record its results, command and machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from bindery.runs.environment import choose_environment, find_steering
 from bindery.runs.plan_run import FACTS, Plan, describe_launcher
 
 _RUNS = "dist/runs"
-"""The folder of runs that have no record, or not yet."""
+"""The folder of runs without a record."""
 MIB, GIB = 1 << 20, 1 << 30
 
 
@@ -50,7 +50,7 @@ def make_folder(plan: Plan) -> Path:
 
 
 def read_output(path: Path) -> Any:
-    """The JSON that a tool wrote, None if it wrote nothing, or the error in it."""
+    """The JSON that a tool wrote, None if there is none, or the parse error."""
     try:
         text = path.read_text(encoding="utf-8")
         return json.loads(text) if text.strip() else None
@@ -72,12 +72,12 @@ def make_record(
     environment: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
 ) -> Record | Finding:
-    """A record, not yet sealed, or the reason why there is none.
+    """An unsealed record, or a finding that explains why there is none.
 
-    `output` is the tool's JSON, None if it left none. `facts` has the output of env_report on each
-    node. `ranks` is per node; None if the tool was started directly. `environment` is that of the
-    run; the record keeps what steers. `names` maps the folders and hosts of the run that no record
-    may name to stand-ins.
+    `output` is the tool's JSON, or None. `facts` has the output of env_report on each node. `ranks`
+    is per node, or None if the tool was started directly. `environment` is that of the run; the
+    record keeps tuning variables. `names` maps folders and hosts that no record may name to
+    placeholders.
     """
 
     def refuse(message: str, hint: str = "") -> Finding:
@@ -89,26 +89,26 @@ def make_record(
     if output is None:
         return refuse(f"'{name}' left no results", _HINT_NO_RESULTS)
     if isinstance(output, ValueError):
-        return refuse(f"the results of '{name}' are not JSON: {output}")
+        return refuse(f"the results of '{name}' are not valid JSON: {output}")
     try:
         told = ToolOutput.model_validate(output)
     except ValidationError as error:
-        hint = "the schema is scripts/schemas/tool-output-2.json in the repository of bindery"
-        return refuse(f"the results of '{name}' do not fit a record: {describe_error(error)}", hint)
+        hint = "see the schema scripts/schemas/tool-output-2.json in the bindery repository"
+        return refuse(f"the results of '{name}' are invalid: {describe_error(error)}", hint)
     if not told.results and ended != "done":
         return refuse(f"'{name}' left no results", _HINT_NO_RESULTS)
     if told.tool != name:
-        return refuse(f"'{name}' calls itself '{told.tool}'")
+        return refuse(f"'{name}' reports the tool name '{told.tool}'")
     if told.method != plan.tool.method:
-        message = f"'{name}' reports method {told.method}, and its constant METHOD is"
-        hint = "let the tool write its constant METHOD"
+        message = f"'{name}' reports method {told.method}, but its constant METHOD is"
+        hint = "make the tool report its constant METHOD"
         return refuse(f"{message} {plan.tool.method}", hint)
     try:
         machine, software, notes = _merge_facts(facts)
     except ValidationError as error:
-        return refuse(f"the facts of '{FACTS}' do not fit the schema: {describe_error(error)}")
+        return refuse(f"the facts from '{FACTS}' are invalid: {describe_error(error)}")
     except UnlikeMachinesError as error:
-        hint = "run on identical nodes: numbers of a mixture cannot be compared"
+        hint = "run on identical nodes: results of mixed hardware are not comparable"
         return refuse(f"the nodes of this run differ: {error}", hint)
     data = {
         "schema": SCHEMA,
@@ -137,12 +137,12 @@ def make_record(
     try:
         return Record.model_validate(data)
     except ValidationError as error:
-        return refuse(f"the results of '{name}' do not fit a record: {describe_error(error)}")
+        return refuse(f"the results of '{name}' are invalid: {describe_error(error)}")
 
 
 _HINT_NO_RESULTS = (
-    "a tool gets --json PATH and writes its results there; its log has its output; a tool that"
-    " measures torch needs torch"
+    "the tool must write results to the path given with --json; see its log for its output; a tool"
+    " that measures torch needs torch"
 )
 
 
@@ -162,9 +162,9 @@ def _merge_facts(
 
 
 def keep_record(root: Path, record: Record, log: str) -> str:
-    """Seal a record and write it, with its log beside it, as `<tool>/<machine>_<day>.json` and
-    `.log`. Returns the path of the record, relative to the root. The second one of a day gets a
-    number: no file is ever replaced, even if two runs end at once."""
+    """Seal and write a record, with its log, as `<tool>/<machine>_<day>.json` and `.log`. Returns
+    the record's path relative to the root. Further records of a day get a number: no file is ever
+    replaced, even if two runs end at once."""
     machine = record.machine.label + (f"-{record.nodes}node" if record.nodes > 1 else "")
     stem = f"{FOLDER}/{record.tool}/{machine}_{record.started:%Y%m%d}"
     (root / stem).parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ def keep_record(root: Path, record: Record, log: str) -> str:
 
 
 def _create(path: Path) -> bool:
-    """Make an empty file unless it exists. Returns whether it was made."""
+    """Create an empty file unless it exists. Returns whether it was created."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -190,19 +190,19 @@ def _create(path: Path) -> bool:
 def explain_ending(
     ended: Ending, exit_status: int | None, limits: Limits, peak_bytes: int = 0
 ) -> str:
-    """How a run ended, in words that follow the name of the tool."""
+    """How a run ended, as a predicate of the tool."""
     match ended:
         case "done":
-            return "ended well"
+            return "succeeded"
         case "failed":
             return f"ended with status {exit_status}"
         case "crashed":
             return f"was ended by {_name_signal(exit_status)}"
         case "timeout":
-            return f"was stopped after its {limits.seconds:g} s"
+            return f"was stopped after its limit of {limits.seconds:g} s"
         case "memory":
             used, allowed = (size / GIB for size in (peak_bytes, limits.memory_bytes))
-            return f"was stopped: it used {used:.2f} GiB of memory, of {allowed:.2f} GiB allowed"
+            return f"was stopped: it used {used:.2f} GiB of memory; the limit is {allowed:.2f} GiB"
         case "output":
             return f"was stopped: it printed more than {limits.output_bytes / MIB:.2f} MiB"
         case "interrupted":
@@ -223,12 +223,12 @@ def _name_signal(exit_status: int | None) -> str:
 def record_run(
     plan: Plan, limits: Limits, *, show: Show | None = None, watch: Watch | None = None
 ) -> tuple[str | None, Finding | None]:
-    """Run a tool on this machine and keep the record, with the log beside it. Returns the path of
-    the record, relative to the root, and why it is less than requested.
+    """Run a tool on this machine and write its record and log. Returns the record's path relative
+    to the root, and a finding if it is less than requested.
 
-    A run that is stopped early leaves its results so far as a partial record. If nothing can be
-    recorded, log and results stay in a folder under `dist/runs/`. Raises ConfigError if the run
-    cannot start, and BookError if env_report fails.
+    A run that is stopped early leaves a partial record. If nothing can be recorded, log and results
+    stay in a folder under `dist/runs/`. Raises ConfigError if the run cannot start, and BookError
+    if env_report fails.
     """
     folder = make_folder(plan)
     try:
@@ -245,14 +245,14 @@ def record_run(
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A run that has ended, with its log and its results in a folder."""
+    """A finished run, with the folder of its log and results."""
 
     done: Ended
     facts: Mapping[str, Any]
     ranks: int | None
     environment: Mapping[str, str]
     names: Mapping[str, str]
-    """Folders that no record may name, with their stand-ins."""
+    """Folders that no record may name, with placeholders."""
 
 
 def _measure(
@@ -264,7 +264,7 @@ def _measure(
         facts = _read_facts(plan, work, environment)
         ranks = count_ranks(plan, facts)
         if ranks is not None and ranks > 1:
-            # torchrun would set this too; set here, it is recorded.
+            # torchrun would set this anyway; setting it here records it.
             environment.setdefault("OMP_NUM_THREADS", "1")
         launcher = describe_launcher(ranks) if ranks is not None else ()
         tool, results = str(plan.root / plan.tool.path), str(folder / _RESULTS)
@@ -306,20 +306,19 @@ def _read_facts(plan: Plan, folder: Path, environment: Mapping[str, str]) -> Map
 
 
 def count_ranks(plan: Plan, facts: Mapping[str, Any]) -> int | None:
-    """Ranks per node. Raises ConfigError if the profile needs an accelerator and this machine has
-    none."""
+    """Ranks per node. Raises ConfigError if the profile needs an accelerator and there is none."""
     count = len(facts.get("machine", {}).get("accelerators", ()))
     if count or not (plan.gpus or plan.ranks == "accelerators"):
         return count if plan.ranks == "accelerators" else plan.ranks
     message = f"the profile '{plan.profile}' of '{plan.tool.name}' needs an accelerator"
-    hint = "this machine has none: use `--profile demo`, or run it on a machine that has one"
+    hint = "this machine has none: use `--profile demo`, or a machine with an accelerator"
     raise refuse(plan.tool.path, message, hint)
 
 
 def _record(
     folder: Path, plan: Plan, limits: Limits, measured: _Measured
 ) -> tuple[str | None, Finding | None]:
-    """Keep what was measured as a record, or explain why there is none."""
+    """Record the results, or explain why there is no record."""
     log, done, name = folder / _LOG, measured.done, plan.tool.name
     text = clean_log(log.read_text(encoding="utf-8"), measured.names)
     write_whole(log, text.encode())
@@ -343,8 +342,8 @@ def _record(
             record = Finding(span, "failed-run", f"'{name}' {how} and left no results")
         elif done.ended != "done":
             hint = f"it {how}; {hint}"
-        hint += f"its log is '{shown}'"
-        hint += ", with its results beside it" if (folder / _RESULTS).exists() else ""
+        hint += f"the log is '{shown}'"
+        hint += ", with the results next to it" if (folder / _RESULTS).exists() else ""
         return None, replace(record, help=hint)
     try:
         path = keep_record(plan.root, record, text)
@@ -358,6 +357,6 @@ def _record(
 
 
 def describe_kept(record: Record, path: str) -> str:
-    """What a run that did not end well left in its record."""
+    """What a run that ended early left in its record."""
     what = "all its results are" if record.complete else "its results so far are"
-    return f"{what} in '{path}', its log beside it"
+    return f"{what} in '{path}', with the log next to it"

@@ -30,7 +30,7 @@ _ENDED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """One task of a job, as Slurm reports it."""
+    """A task of a job, as reported by Slurm."""
 
     state: str
     reason: str = ""
@@ -41,7 +41,7 @@ class TaskState:
         return self.state in _ENDED
 
     def describe(self) -> str:
-        """The state in words, with the reason for which the task waits."""
+        """The state in words, with the reason for waiting."""
         words = self.state.lower().replace("_", " ")
         if self.state == "PENDING" and self.reason not in ("", "None"):
             words += f" ({self.reason})"
@@ -52,13 +52,13 @@ class TaskState:
 
 
 def submit_job(job: Job) -> str:
-    """Submit a run folder. Returns the number of the job.
+    """Submit a run folder and return the job ID.
 
     Raises BookError with Slurm's message, and ConfigError if sbatch is not installed.
     """
     ended = _call("sbatch", "--parsable", str(job.folder / "job.sbatch"))
     if ended.returncode:
-        message = f"Slurm refused the run of '{job.plan.tool.name}': {_trim(ended.stderr)}"
+        message = f"Slurm rejected the run of '{job.plan.tool.name}': {_trim(ended.stderr)}"
         raise BookError(
             Finding(Span.whole(job.plan.tool.path), "failed-run", message, _HINT_REFUSED)
         )
@@ -66,19 +66,19 @@ def submit_job(job: Job) -> str:
 
 
 _HINT_REFUSED = (
-    "request what a partition has: see `sinfo` and `scontrol show partition`; a job takes a few"
+    "see `sinfo` and `scontrol show partition` for what a partition offers; a job takes a few"
     " minutes more than --timeout"
 )
 
 
 def _trim(words: str) -> str:
-    """The message of a Slurm command in one line, without its name."""
+    """The message of a Slurm command on one line, without the command's name."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     said = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in lines)
-    return "; ".join(said) or "it gave no reason"
+    return "; ".join(said) or "no reason given"
 
 
-# --- asking ---
+# --- queries ---
 
 
 def _call(*command: str) -> Completed:
@@ -94,8 +94,8 @@ def _call(*command: str) -> Completed:
 
 
 def ask_states(number: str, tasks: int) -> dict[int, TaskState] | None:
-    """The state of each task by its number, from the controller or else from accounting. None if
-    Slurm does not answer; a task that neither knows is left out."""
+    """The state of each task by index, from the controller or else from accounting. None if Slurm
+    does not respond; tasks unknown to both are missing."""
     form = "--format=%K|%T|%r|%N"
     ended = _call("squeue", f"--jobs={number}", "--array", "--states=all", "--noheader", form)
     if ended.returncode and "Invalid job id" not in ended.stderr:
@@ -110,8 +110,8 @@ def ask_states(number: str, tasks: int) -> dict[int, TaskState] | None:
 
 
 def _ask_accounting(number: str) -> dict[int, TaskState]:
-    """The states from accounting: the controller forgets a job minutes after its end. Empty if the
-    cluster has no accounting."""
+    """Task states from accounting, because the controller forgets a job minutes after its end.
+    Empty if the cluster has no accounting."""
     form = "--format=JobID,State,NodeList"
     ended = _call("sacct", f"--jobs={number}", "--allocations", "--parsable2", "--noheader", form)
     if ended.returncode:
@@ -126,7 +126,7 @@ def _ask_accounting(number: str) -> dict[int, TaskState]:
 
 
 def find_lost_nodes(nodes: str) -> list[str]:
-    """Those of the nodes (in Slurm's notation) that are down, with Slurm's reason."""
+    """The nodes, given in Slurm's notation, that are down, with Slurm's reason."""
     if not nodes:
         return []
     ended = _call("sinfo", "--Node", "--noheader", f"--nodes={nodes}", "--format=%N|%T|%E")
@@ -139,7 +139,7 @@ def find_lost_nodes(nodes: str) -> list[str]:
 
 
 def cancel_job(number: str) -> None:
-    """Cancel the job: its tools get a signal and the time to write their results."""
+    """Cancel the job: its tools get a signal and time to write results."""
     _call("scancel", number)
 
 
@@ -147,10 +147,10 @@ def cancel_job(number: str) -> None:
 
 
 def watch_job(number: str, tasks: int, show: Show) -> None:
-    """Wait until every task has ended, and show each change.
+    """Wait until all tasks have ended, and show each change.
 
-    Waiting also ends after _SETTLE_SECONDS in which the job only completes, and after
-    _PATIENCE_SECONDS without an answer.
+    Stops waiting after _SETTLE_SECONDS in which the job is only completing, and after
+    _PATIENCE_SECONDS without a response.
     """
     pause, most = _POLL_SECONDS
     answered = time.monotonic()

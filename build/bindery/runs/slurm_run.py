@@ -1,12 +1,11 @@
-"""A run of a companion tool on a cluster: from its folder to its records, one per task.
+"""Run a companion tool on a cluster: from the run folder to one record per task.
 
-The folder is on a file system that the login node shares with the nodes. It has everything about
-the run, so that the records can be made when it ends or at any time later:
-
+The folder is on a file system shared by the login node and the compute nodes. It contains
+everything needed to make the records when the run ends or at any time later:
     plan.json                the request
     job.sbatch, node.sh      the job; `sbatch job.sbatch` submits it by hand
     TOOL.py, env_report.py   copies of the tools
-    job                      the number of the job
+    job                      the job ID
     slurm_*.out              the output of the job itself
     task_<n>/results.json    the results of each task of the array
     task_<n>/node_<m>/       the facts of each node, its log, and its exit status
@@ -61,17 +60,17 @@ _ENDINGS: Mapping[str, Ending] = {
     "REVOKED": "cancelled",
     "TIMEOUT": "timeout",
 }
-"""What a state of Slurm means for a run. In other final states the exit status decides."""
+"""What a Slurm state means for a run. In other final states the exit status decides."""
 _TIMED_OUT = 124
 """The exit status of timeout(1) when it stopped the tool."""
 _SIGNALLED = 128
-"""A shell adds this to the number of the signal that ended a program."""
+"""Shells add this to the number of the signal that killed a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a run left: paths of records, relative to the root, in the order of the tasks, and what
-    is wrong with the other tasks."""
+    """What a run produced: record paths relative to the root, in task order, and findings about
+    the other tasks."""
 
     records: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -81,13 +80,13 @@ class Collected:
 
 
 def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = ((),)) -> Job:
-    """Write the folder of a run under dist/runs/. `tasks` has the further arguments of each task.
+    """Write a run folder under dist/runs/. `tasks` has the extra arguments of each task.
 
-    Raises ConfigError if the request does not suit the tool.
+    Raises ConfigError if the request does not fit the tool.
     """
     for option in request.options:
         if not option.startswith("--"):
-            message = f"'{option}' is not an option of sbatch"
+            message = f"'{option}' is not an sbatch option"
             raise refuse("--sbatch", message, "write it in full: --sbatch=--NAME=VALUE")
     if request.gpus is None and plan.gpus:
         request = dataclasses.replace(request, gpus=plan.gpus)
@@ -96,7 +95,7 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
     environment = choose_environment(os.environ, plan.passed)
     extras = choose_environment({})
     if ranks is not None and ranks > 1 and "OMP_NUM_THREADS" not in environment:
-        extras["OMP_NUM_THREADS"] = "1"  # torchrun would set this too; set here, it is recorded
+        extras["OMP_NUM_THREADS"] = "1"  # torchrun would set this anyway; this records it
     if request.container:  # the user's packages belong to another Python
         extras.pop("PYTHONUSERBASE", None)
     job = Job(
@@ -104,7 +103,7 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
         plan,
         tuple(map(tuple, tasks)),
         ranks,
-        # The job gets its own Slurm variables, not those of the submitting shell.
+        # The job gets Slurm variables of its own, not those of the submitting shell.
         tuple(sorted(n for n in environment if n in os.environ and not n.startswith("SLURM"))),
         list_passed(plan.passed),
         extras,
@@ -112,7 +111,7 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
         request.seconds,
         request.log_bytes,
     )
-    # Single files: the nodes may not see the kit.
+    # Bundles, because the nodes may not see the kit.
     copies = ((plan.tool, Path(plan.tool.path).name), (plan.reporter, f"{FACTS}.py"))
     for tool, name in copies:
         text = bundle_tool(tool.path, lambda path: (plan.root / path).read_text(encoding="utf-8"))
@@ -131,7 +130,7 @@ def _find_ranks(plan: Plan, request: Request) -> int | None:
         if request.nodes > 1:
             raise refuse(
                 "--nodes",
-                f"'{name}' is one process, which cannot use {request.nodes} nodes",
+                f"'{name}' is a single process and cannot use {request.nodes} nodes",
                 "a tool with ranks declares RANKS; `--ranks` sets them for any tool",
             )
         return None
@@ -139,8 +138,8 @@ def _find_ranks(plan: Plan, request: Request) -> int | None:
         if request.gpus is None:
             raise refuse(
                 "--gpus",
-                f"'{name}' starts a rank per accelerator",
-                "set their number with `--gpus`, or the number of ranks with `--ranks`",
+                f"'{name}' starts one rank per accelerator",
+                "set the number of accelerators with `--gpus`, or of ranks with `--ranks`",
             )
         return request.gpus
     return plan.ranks
@@ -157,12 +156,12 @@ def run_on_slurm(
     tasks: Sequence[Sequence[str]] = ((),),
     waits: bool = True,
 ) -> Collected:
-    """Run a tool on a cluster. Returns what it left: nothing, without `waits`. `show` gets the
-    number of the job, its folder, and each change of its state. Ctrl-C cancels the job, and the
-    results of its tasks so far are collected; a second Ctrl-C does not wait for them. A job whose
-    bindery was ended in another way goes on, and can be collected.
+    """Run a tool on a cluster. Returns what it produced, or nothing without `waits`. `show` gets
+    the job ID, the folder, and each state change. Ctrl-C cancels the job and collects the results
+    so far; a second Ctrl-C does not wait for them. If bindery ends in another way, the job
+    continues and can be collected.
 
-    Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it.
+    Raises ConfigError if the request does not fit the tool, and BookError if Slurm rejects it.
     """
     job = write_run(plan, request, tasks)
     count = len(job.tasks)
@@ -171,7 +170,7 @@ def run_on_slurm(
         number = _submit(job)
         show(f"submitted job {number}; its files are in {where}")
         if not waits:
-            show(f"when it has ended: bindery run --collect {where}")
+            show(f"when it has ended, run: bindery run --collect {where}")
             return Collected((), ())
         watch_job(number, count, show)
     except KeyboardInterrupt:
@@ -186,9 +185,9 @@ def run_on_slurm(
 
 
 def _submit(job: Job) -> str:
-    """Submit a run, and note and return the number of its job. A run that Slurm refuses leaves no
-    folder. Raises BookError with Slurm's message."""
-    # A signal between Slurm's answer and the file would lose the number of the job.
+    """Submit a run; store and return the job ID. Removes the folder of a rejected run. Raises
+    BookError with Slurm's message."""
+    # A signal between Slurm's response and the write would lose the job ID.
     with hold_signals():
         try:
             number = submit_job(job)
@@ -204,13 +203,13 @@ def _read_job(root: Path, folder: Path) -> Job:
         job = TypeAdapter(Job).validate_json((folder / "plan.json").read_bytes())
     except (OSError, ValidationError):
         hint = "name the folder that `bindery run --on slurm` printed"
-        raise refuse("--collect", f"'{folder}' is not the folder of a run", hint) from None
+        raise refuse("--collect", f"'{folder}' is not a run folder", hint) from None
     plan = dataclasses.replace(job.plan, root=root.resolve())
     return dataclasses.replace(job, folder=folder.resolve(), plan=plan)
 
 
 def read_number(folder: Path) -> str | None:
-    """The number of the job, even if it was submitted by hand; None if it never was."""
+    """The job ID, even if submitted by hand; None if not submitted."""
     for path in (folder / "job", *sorted(folder.glob("task_*/job"))):
         with contextlib.suppress(OSError):
             return path.read_text().strip()
@@ -221,10 +220,10 @@ def read_number(folder: Path) -> str | None:
 
 
 def collect_run(root: Path, folder: Path) -> Collected:
-    """Make the records of all tasks that have ended, and report what is wrong with the others. A
-    task that has a record gets no second one.
+    """Make the records of all tasks that have ended, and report problems of the others. A task that
+    already has a record is skipped.
 
-    Raises ConfigError if this is not the folder of a run.
+    Raises ConfigError if this is not a run folder.
     """
     job = _read_job(root, folder)
     where = _name_path(job, job.folder)
@@ -239,7 +238,7 @@ def collect_run(root: Path, folder: Path) -> Collected:
     for index in range(len(job.tasks)):
         kept = job.folder / f"task_{index}" / "record"
         state = states.get(index) if states else None
-        # A task that Slurm has forgotten is over, but only if Slurm answers at all.
+        # A task unknown to Slurm is over, but only if Slurm responds at all.
         is_over = state.has_ended if state else states is not None
         if kept.exists():
             records.append(kept.read_text().strip())
@@ -248,7 +247,7 @@ def collect_run(root: Path, folder: Path) -> Collected:
             records += [record] if record else []
             findings += [wrong] if wrong else []
         elif state is None:
-            message = f"{_name_task(job, index)} may still be running: Slurm does not answer"
+            message = f"{_name_task(job, index)} may still be running: Slurm does not respond"
             findings.append(_report_run(job, message, later))
         else:
             message = f"{_name_task(job, index)} has not ended: it is {state.describe()}"
@@ -259,7 +258,7 @@ def collect_run(root: Path, folder: Path) -> Collected:
 def _collect_task(
     job: Job, index: int, state: TaskState | None
 ) -> tuple[str | None, Finding | None]:
-    """The path of the record of a task that is over, and what is wrong with it."""
+    """The record's path for a task that has ended, and a finding if something is wrong."""
     task = job.folder / f"task_{index}"
     its_folder = f"its folder: '{_name_path(job, job.folder)}'"
     ended, status, reason = _judge_task(task, job, state)
@@ -303,8 +302,8 @@ def _collect_task(
 
 
 def _judge_task(task: Path, job: Job, state: TaskState | None) -> tuple[Ending, int | None, str]:
-    """How a task ended, from the notes of its first node and the state in Slurm: the ending, the
-    exit status of the tool on that node, if it left one, and the ending in words."""
+    """How a task ended, from the notes of its first node and the Slurm state: the ending, the
+    tool's exit status on that node, if any, and a description."""
     status, seconds = _read_end(task / "node_0")
     log = task / "node_0" / "run.log"
     by_slurm = _ENDINGS.get(state.state) if state else None
@@ -313,7 +312,7 @@ def _judge_task(task: Path, job: Job, state: TaskState | None) -> tuple[Ending, 
     if status == 0:
         ended = "done"
     elif by_slurm is None and lost:
-        ended = "node-failure"  # the others failed before Slurm noticed
+        ended = "node-failure"  # the other nodes failed before Slurm noticed
     elif by_slurm is not None:
         ended = by_slurm
     elif status is None:
@@ -338,7 +337,7 @@ def _judge_task(task: Path, job: Job, state: TaskState | None) -> tuple[Ending, 
 
 
 def _read_end(here: Path) -> tuple[int | None, float]:
-    """Exit status and seconds of the tool on a node, from the node script."""
+    """Exit status and seconds of the tool on a node, as written by node.sh."""
     try:
         status, seconds = (here / "ended").read_text().split()
     except (OSError, ValueError):
@@ -375,7 +374,7 @@ def _join_logs(task: Path, ended: Ending) -> str:
 
 
 def _list_names(job: Job, environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """The names that a log must not have, with their stand-ins."""
+    """Names that a log must not contain, with placeholders."""
     names = {str(job.folder): "RUN", str(job.plan.root): "."}
     for node, environment in enumerate(environments):
         for name, stand_in in (("HOME", "TEMPORARY"), ("SLURMD_NODENAME", f"NODE{node}")):
@@ -396,5 +395,5 @@ def _report_run(job: Job, message: str, hint: str) -> Finding:
 
 
 def _name_path(job: Job, path: Path) -> str:
-    """A path as you would type it in the book's root."""
+    """A path as typed in the book's root."""
     return os.path.relpath(path, job.plan.root)

@@ -1,8 +1,8 @@
-"""Whether the tools still give what the book says of them: texts word by word, results in shape.
+"""Check whether tools still produce what the book quotes.
 
-A tool of the class `exact` gives the same characters on every machine. Of one of the class `shape`
-only columns, units and types are the same. Of one that is `measured` only the texts are run again:
-`bindery check` compares its quotations with its records.
+A tool of class `exact` must print the same characters on every machine. For class `shape`, columns,
+units and types must match. For a `measured` tool only texts are repeated: `bindery check` compares
+its quotations with its records.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DUMP = Path(dump_parser.__file__)
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was compared, and what differs from the book."""
+    """What was compared, and differences from the book."""
 
     tools: int
     texts: int
@@ -57,9 +57,9 @@ class Verified:
 
 
 def verify_tools(root: Path, names: Sequence[str] = ()) -> Verified:
-    """Compare what the tools print and write with what is stored; all tools if none is named.
+    """Compare tool output with what is stored, for all tools if none is named.
 
-    Raises ConfigError if the book does not have a tool.
+    Raises ConfigError for an unknown tool.
     """
     root = root.resolve()
     config = load_config(root, RULES)
@@ -81,18 +81,18 @@ def verify_tools(root: Path, names: Sequence[str] = ()) -> Verified:
 
 
 def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
-    """Store what a tool prints for these texts, or for all, and its options. Returns the paths that
-    changed. Raises ConfigError for an unknown text, BookError if the tool fails."""
+    """Store a tool's options and its output for these texts, by default all. Returns changed paths.
+    Raises ConfigError for an unknown text, BookError if the tool fails."""
     root = root.resolve()
     config = load_config(root, RULES)
     entry = find_tool(config, name)
     if unknown := [text for text in texts if text not in entry.texts]:
         message = f"'{name}' has no text '{unknown[0]}'"
-        hint = f"it has: {', '.join(entry.texts) or 'none'}; add texts under its `texts:`"
+        hint = f"texts: {', '.join(entry.texts) or 'none'}; add texts under `texts:` of the tool"
         raise refuse(entry.span, message, hint)
     if not entry.texts:
         message = f"'{name}' has no texts"
-        hint = "give it some in chapters.yaml: `texts: {help: [--help]}`"
+        hint = "add some in chapters.yaml: `texts: {help: [--help]}`"
         raise refuse(entry.span, message, hint)
     printed = {}
     for what in (*(texts or entry.texts), _OPTIONS):
@@ -111,12 +111,12 @@ def _list_texts(entry: ToolEntry) -> tuple[str, ...]:
 
 
 def _find_path(entry: ToolEntry, what: str) -> str:
-    """Where a text of a tool is stored, relative to the root."""
+    """The path of a tool's stored text, relative to the root."""
     return f"{FOLDER}/{entry.name}/{OPTIONS_FILE if what == _OPTIONS else f'{what}.txt'}"
 
 
 def _print(root: Path, entry: ToolEntry, what: str) -> str | Finding:
-    """What a tool prints on standard output for a text, or its options as JSON."""
+    """A tool's standard output for a text, or its options as JSON."""
     is_options = what == _OPTIONS
     arguments = () if is_options else entry.texts[what]
     with tempfile.TemporaryDirectory(prefix="bindery-text-") as made:
@@ -153,7 +153,7 @@ def _verify_text(root: Path, entry: ToolEntry, what: str) -> Iterator[Finding]:
         if old != new:
             shown = "gone" if new is None else repr(new)
             message = f"line {line} of the {what} of '{entry.name}' is now {shown}"
-            hint = f"if this is intended, run `{command}`, and `bindery fill` for the chapters"
+            hint = f"if this is intended, run `{command}`, then `bindery fill` for the chapters"
             yield Finding(Span(path, line), RULE, message, hint)
             return
 
@@ -162,11 +162,11 @@ def _verify_text(root: Path, entry: ToolEntry, what: str) -> Iterator[Finding]:
 
 
 def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None) -> list[Finding]:
-    """Findings about the results of the demo profile."""
+    """Findings about the demo profile's results."""
     tool = read_tool(root, entry)
     if DEMO not in tool.profiles:
-        message = f"'{entry.name}' is of the class '{entry.output}' and has no profile '{DEMO}'"
-        return [Finding(entry.span, RULE, message, "add it to the constant PROFILES of the tool")]
+        message = f"'{entry.name}' is of class '{entry.output}' but has no profile '{DEMO}'"
+        return [Finding(entry.span, RULE, message, "add it to the tool's constant PROFILES")]
     with tempfile.TemporaryDirectory(prefix="bindery-verify-") as made:
         folder = Path(made)
         arguments = (*tool.profiles[DEMO], "--json", str(folder / "results.json"))
@@ -185,11 +185,11 @@ def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None)
             return []
         told = ToolOutput.model_validate(output)
     except ValidationError as error:
-        message = f"the results of '{entry.name}' do not fit the schema: {describe_error(error)}"
+        message = f"the results of '{entry.name}' are invalid: {describe_error(error)}"
         return [Finding(Span.whole(entry.path), RULE, message, "see scripts/schemas/")]
     command = f"bindery run {entry.name} --profile {DEMO}"
     if newest is None:
-        message = f"'{entry.name}' has no record of its profile '{DEMO}' to compare with"
+        message = f"'{entry.name}' has no record of profile '{DEMO}' to compare with"
         return [Finding(entry.span, RULE, message, f"make one with `{command}`")]
     name, record = newest
     path = f"{FOLDER}/{name}.json"
@@ -209,10 +209,10 @@ def _compare_shapes(record: Record, told: ToolOutput) -> Iterator[str]:
             yield f"the results of '{told.tool}' have a new column '{key}'"
         elif before[key] and now[key] and not before[key] & now[key]:
             was, is_now = (" or ".join(sorted(types)) for types in (before[key], now[key]))
-            yield f"the column '{key}' of '{told.tool}' is now {is_now}, and was {was}"
+            yield f"the column '{key}' of '{told.tool}' is now {is_now}, but was {was}"
         elif before[key] and key in told.units and record.units.get(key) != told.units[key]:
             was, unit = record.units.get(key, "none"), told.units[key]
-            yield f"the unit of '{key}' of '{told.tool}' is now '{unit}', and was '{was}'"
+            yield f"the unit of '{key}' of '{told.tool}' is now '{unit}', but was '{was}'"
 
 
 def _compare_values(record: Record, told: ToolOutput) -> Iterator[str]:
@@ -225,11 +225,11 @@ def _compare_values(record: Record, told: ToolOutput) -> Iterator[str]:
             if json.dumps(was.get(key)) != json.dumps(now.get(key)) or (key in was) != (key in now):
                 yield (
                     f"'{key}' in row {number + 1} of the results of '{told.tool}' is now "
-                    f"{json.dumps(now.get(key))}, and was {json.dumps(was.get(key))}"
+                    f"{json.dumps(now.get(key))}, but was {json.dumps(was.get(key))}"
                 )
                 return
     if len(record.results) != len(told.results):
-        yield (f"'{told.tool}' gives {len(told.results)} rows now, and gave {len(record.results)}")
+        yield (f"'{told.tool}' now has {len(told.results)} rows, but had {len(record.results)}")
 
 
 def _describe_columns(rows: Iterable[Mapping[str, Scalar]]) -> dict[str, set[str]]:
@@ -249,8 +249,8 @@ _TYPES = {str: "text", bool: "true or false", int: "a number", float: "a number"
 
 
 def _find_newest(config: Config) -> dict[str, tuple[str, Record]]:
-    """The newest whole demo record of each tool."""
-    # What is broken has been reported by `bindery check`.
+    """The newest complete demo record of each tool."""
+    # `bindery check` has already reported invalid records.
     whole = [item for item in load_records(Tree(config.root)) if not isinstance(item, Finding)]
     demos = [item for item in whole if item[1].is_demo and item[1].complete]
     demos.sort(key=lambda item: (item[1].started, item[0]))

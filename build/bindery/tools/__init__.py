@@ -1,1 +1,1 @@
-"""What can be known of a companion tool without running it."""
+"""Read companion tools without running them."""

@@ -1,4 +1,4 @@
-"""One file per companion tool: the tool and the kit modules it uses, in one namespace.
+"""Bundle a companion tool and the kit modules it uses into one file with one namespace.
 
 A tool imports from the kit by name (`from kit.stats import summarize`), so a bundle is the tool
 without those lines, followed by the modules. The same sources give the same bytes.
@@ -22,16 +22,16 @@ _LIMIT = 100
 """Columns of a line."""
 
 Read = Callable[[str], str]
-"""Gives the text of a file by its path; raises OSError where there is none."""
+"""Reads a file by path; raises OSError if it does not exist."""
 
 
 class BundleError(Exception):
-    """A tool that cannot become one file; the message has the file, the line and what to do."""
+    """A tool cannot be bundled; the message has the file, the line and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A module, cut into the parts that a bundle needs."""
+    """A module, split into the parts that a bundle needs."""
 
     path: str
     head: str
@@ -41,24 +41,24 @@ class _Part:
     summary: str
     """The first line of the docstring."""
     uses: tuple[str, ...]
-    """The kit modules that this one imports from."""
+    """The kit modules that it imports from."""
     imports: tuple[ast.Import | ast.ImportFrom, ...]
     body: str
     ending: str
     """The block below `if __name__ == "__main__":`."""
     names: tuple[str, ...]
-    """What the module defines."""
+    """The names that the module defines."""
 
 
 def uses_kit(source: str) -> bool:
-    """True where a tool imports from the kit."""
+    """Whether a tool imports from the kit."""
     return f"from {KIT}." in source
 
 
 def find_kit(tool: str, read: Read) -> str:
-    """The folder of the kit above a tool: `scripts/kit` for `scripts/network/x.py`.
+    """The kit folder above a tool: `scripts/kit` for `scripts/network/x.py`.
 
-    Raises BundleError where there is none.
+    Raises BundleError if there is none.
     """
     for folder in Path(tool).parents:
         candidate = str(folder / KIT)
@@ -67,17 +67,17 @@ def find_kit(tool: str, read: Read) -> str:
         except OSError:
             continue
         return candidate
-    raise BundleError(f"{tool}: imports from {KIT}, and no folder above it has {KIT}/__init__.py")
+    raise BundleError(f"{tool}: imports from {KIT}, but no folder above it has {KIT}/__init__.py")
 
 
 def hash_bundle(root: Path, tool: str) -> str:
-    """SHA-256 of the file that readers copy. Raises as `bundle_tool` does."""
+    """SHA-256 of the bundle. Raises as `bundle_tool` does."""
     text = bundle_tool(tool, lambda path: (root / path).read_text(encoding="utf-8"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def bundle_tool(tool: str, read: Read) -> str:
-    """The text of the file that readers copy; a tool without the kit is given as it is.
+    """The text of the bundle; a tool without the kit is unchanged.
 
     Raises BundleError, and OSError for a missing module.
     """
@@ -112,7 +112,7 @@ def bundle_tool(tool: str, read: Read) -> str:
 
 
 def _collect(part: _Part, folder: str, read: Read, parts: dict[str, _Part]) -> None:
-    """Add the kit modules that a part uses to `parts`, each after those it uses itself."""
+    """Add the kit modules that a part uses to `parts`, dependencies first."""
     for name in part.uses:
         if name not in parts:
             path = f"{folder}/{name}.py"
@@ -181,13 +181,13 @@ def _refuse_collisions(parts: Iterable[_Part]) -> None:
     for part in parts:
         for name in dict.fromkeys(part.names):
             if name in owners:
-                raise BundleError(f"{part.path}: '{name}' is defined in {owners[name]} too; rename")
+                raise BundleError(f"{part.path}: '{name}' is in {owners[name]} too; rename one")
             owners[name] = part.path
 
 
 def _join_imports(parts: Sequence[_Part]) -> str:
-    """The imports of all parts, each once, in the order that ruff gives them. Annotations are not
-    evaluated, because the tool stands above the parts of the kit that they name."""
+    """The imports of all parts, once each, in ruff's order. Annotations are not evaluated, because
+    the tool comes before the kit modules that they name."""
     plain: set[str] = set()
     named: dict[str, set[str]] = {"__future__": {"annotations"}} if len(parts) > 1 else {}
     for part in parts:

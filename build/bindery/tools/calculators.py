@@ -1,9 +1,8 @@
-"""The calculators that a tool declares, read from its source, and their functions as JavaScript.
+"""Read the calculators that a tool declares, and translate their functions to JavaScript.
 
-A tool has calculators where its constant CALCULATORS is a tuple of `Calculator(...)`, a NamedTuple
-of the same file with a name, a title, a question, inputs, outputs, a pure function of the inputs,
-which is the formula, its source, and conditions that inputs have to meet. The source is evaluated
-here as far as it is made of literals, and never run.
+A tool declares calculators in its constant CALCULATORS, a tuple of `Calculator(...)`, a NamedTuple
+in the same file with name, title, question, inputs, outputs, a pure function (the formula), source,
+and conditions on the inputs. Its literals are evaluated here; the tool is never run.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 FUNCTIONS = {name: name for name in "sqrt exp expm1 log2 ceil min max".split()}
-"""What conditions may call."""
+"""Functions that conditions may call."""
 _NEEDED = ("name", "title", "question", "inputs", "outputs", "function", "source")
 _CONSTANT = "CALCULATORS"
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a calculator asks for, in base units. `kind` is `choice`, `boolean`, `integer` or
+    """An input of a calculator, in base units. `kind` is `choice`, `boolean`, `integer` or
     `number`."""
 
     name: str
@@ -60,7 +59,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a calculator answers with, in base units."""
+    """An output of a calculator, in base units."""
 
     name: str
     label: str
@@ -69,7 +68,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Calculator:
-    """A calculator as a page shows it, and the script that computes it."""
+    """A calculator as a page shows it, and its script."""
 
     name: str
     title: str
@@ -77,7 +76,7 @@ class Calculator:
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     formula: str
-    """The functions that compute it, as Python."""
+    """Its functions, as Python."""
     source: str
     script: str
     """JavaScript that sets `window.calculator`; it needs `python.js`."""
@@ -85,20 +84,20 @@ class Calculator:
 
 @lru_cache(maxsize=64)
 def read_calculators(source: str) -> tuple[Calculator, ...]:
-    """The calculators of a tool. Raises TranslationError where it has none, or where one of them
-    has something that cannot be read or translated."""
+    """The calculators of a tool. Raises TranslationError if it has none, or if one cannot be read
+    or translated."""
     try:
         module = ast.parse(source)
         constants = read_constants(source)
     except (SyntaxError, ValueError) as error:
-        raise TranslationError(f"this is not Python: {error}", 1) from None
+        raise TranslationError(f"this is not valid Python: {error}", 1) from None
     if _CONSTANT not in constants:
         raise TranslationError(f"this tool has no constant {_CONSTANT}", 1)
     reader = _Reader(module, constants)
     declared = reader.read(constants[_CONSTANT])
     if not isinstance(declared, tuple):
         raise TranslationError(
-            f"{_CONSTANT} has to be a tuple of calculators", constants[_CONSTANT].lineno
+            f"{_CONSTANT} must be a tuple of calculators", constants[_CONSTANT].lineno
         )
     return tuple(_make_calculator(module, source, one) for one in declared)
 
@@ -114,14 +113,14 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A function that a calculator names."""
+    """A function named by a calculator."""
 
     name: str
 
 
 @dataclass(slots=True)
 class _Reader:
-    """What literals, names of constants and NamedTuples of a module stand for."""
+    """Evaluates literals, constants and NamedTuples of a module."""
 
     module: ast.Module
     constants: Mapping[str, ast.expr]
@@ -157,7 +156,7 @@ class _Reader:
             return self.known[name]
         if any(isinstance(n, ast.FunctionDef) and n.name == name for n in self.module.body):
             return _Function(name)
-        raise TranslationError(f"the name '{name}' is not known here", node.lineno)
+        raise TranslationError(f"the name '{name}' is unknown here", node.lineno)
 
     def _make(
         self, name: str, node: ast.expr, given: Sequence[Any], keywords: Mapping[str, Any]
@@ -177,20 +176,20 @@ class _Reader:
 
 def _make_calculator(module: ast.Module, source: str, made: object) -> Calculator:
     if not isinstance(made, _Made) or made.kind != "Calculator":
-        raise TranslationError(f"{_CONSTANT} holds something that is not a Calculator", 1)
+        raise TranslationError(f"{_CONSTANT} contains something other than Calculator", 1)
     values, line = made.values, made.line
     for key in _NEEDED:
         if not values.get(key):
             raise TranslationError(f"this calculator has no '{key}'", line)
     if not re.fullmatch(r"(?!index$)[a-z0-9][a-z0-9-]*", str(values["name"])):
-        raise TranslationError("its name has to be of small letters, digits and hyphens", line)
+        raise TranslationError("its name may contain only lower-case letters, digits and -", line)
     if not isinstance(values["function"], _Function):
-        raise TranslationError("'function' has to name a function of this file", line)
+        raise TranslationError("'function' must name a function in this file", line)
     try:
         inputs = tuple(Input(**one.values) for one in values["inputs"])
         outputs = tuple(Output(**one.values) for one in values["outputs"])
     except (AttributeError, TypeError):
-        reason = "inputs or outputs have other fields than they should"
+        reason = "its inputs or outputs have the wrong fields"
         raise TranslationError(reason, line) from None
     functions = translate_functions(module, [values["function"].name])
     return Calculator(
@@ -201,7 +200,7 @@ def _make_calculator(module: ast.Module, source: str, made: object) -> Calculato
 
 
 def _quote_functions(module: ast.Module, source: str, functions: Functions) -> str:
-    """The statements of the first function, and the others whole, without docstrings."""
+    """The body of the first function, and the other functions, without docstrings."""
     lines = source.split("\n")
     texts: list[str] = []
     for name in functions.parameters:
@@ -216,7 +215,7 @@ def _quote_functions(module: ast.Module, source: str, functions: Functions) -> s
 
 @cache
 def _read_template() -> Template:
-    import jinja2  # a book without calculators does not need it
+    import jinja2  # needed only for calculators
 
     environment = jinja2.Environment(
         trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True

@@ -1,9 +1,9 @@
-"""Pure functions of Python as JavaScript that gives the same numbers.
+"""Translate pure Python functions to JavaScript with the same numeric results.
 
-A small subset on purpose: assignments, `if`, `return`, arithmetic, comparisons, tuples and
-dictionaries, a few functions of `math`, and calls of functions of the same module. All else is
-refused with its line, for a translation that is nearly right is worse than none. Whole numbers
-become BigInt and all others Number; what Python does with them is in `python.js` of the site.
+The subset is deliberately small: assignments, `if`, `return`, arithmetic, comparisons, tuples,
+dictionaries, some `math` functions, and calls of functions in the same module. Everything else is
+rejected with its line, because an almost correct translation is worse than none. Integers become
+BigInt, other numbers Number; the site's `python.js` has Python's operations on them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MATHS = frozenset(("ceil", "exp", "expm1", "log2", "sqrt"))
 
 
 class TranslationError(ValueError):
-    """Something that has no translation, at a line of the source, counted from 1."""
+    """Code without a translation, with its line from 1."""
 
     def __init__(self, reason: str, line: int) -> None:
         super().__init__(reason)
@@ -42,16 +42,16 @@ class TranslationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """Functions of a module, and the constants and functions that they need, as JavaScript."""
+    """Functions of a module, with the constants and functions that they need, as JavaScript."""
 
     text: str
-    """Declarations; the name of each has a `$` before that of Python."""
+    """Declarations; names are Python's with a `$` in front."""
     parameters: Mapping[str, tuple[str, ...]]
-    """The parameters of each function in their order."""
+    """The parameters of each function."""
 
 
 def translate_functions(module: ast.Module, names: Iterable[str]) -> Functions:
-    """The functions of these names, with all that they need. Raises TranslationError."""
+    """Translate the named functions and what they need. Raises TranslationError."""
     translator = _Translator(module)
     for name in names:
         translator.add_function(name, 1)
@@ -59,8 +59,8 @@ def translate_functions(module: ast.Module, names: Iterable[str]) -> Functions:
 
 
 def translate_expression(text: str, known: Iterable[str], functions: Mapping[str, str]) -> str:
-    """An expression in the names that are known and in these functions, each with its name in
-    `python.js`. Raises TranslationError; the line is that of the text."""
+    """Translate an expression in known names and functions, which have these names in `python.js`.
+    Raises TranslationError; its line is that in the text."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError) as error:
@@ -80,7 +80,7 @@ def write_literal(value: object) -> str:
         case float() if math.isfinite(value):
             return repr(value)
         case str():
-            # Within a page `</script>` would end the script.
+            # In a page, `</script>` would end the script.
             return json.dumps(value).replace("<", "\\u003c")
         case tuple() | list():
             return f"[{', '.join(map(write_literal, value))}]"
@@ -93,7 +93,7 @@ def write_literal(value: object) -> str:
 
 @dataclass(slots=True)
 class _Translator:
-    """The declarations that are found to be needed, in an order in which they can be."""
+    """Collects the required declarations, dependencies first."""
 
     module: ast.Module
     texts: dict[str, str] = field(default_factory=dict)
@@ -138,17 +138,17 @@ class _Translator:
             and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
         ]
         if len(values) != 1:
-            raise TranslationError(f"'{name}' is not a constant of this file, set once", line)
+            raise TranslationError(f"'{name}' is not a constant assigned once in this file", line)
         try:
             literal = write_literal(ast.literal_eval(values[0]))
         except (ValueError, TypeError):
-            reason = f"'{name}' has to be a plain literal to be translated"
+            reason = f"'{name}' must be a plain literal to be translated"
             raise TranslationError(reason, values[0].lineno) from None
         self.texts[name] = f"const {write_name(name)} = {literal};"
 
 
 def write_name(name: str) -> str:
-    """A name of Python as one of JavaScript, where it can be no word of the language."""
+    """A Python name in JavaScript, where it cannot clash with a keyword."""
     return f"${name}"
 
 
@@ -163,7 +163,7 @@ def _find_assigned(body: Sequence[ast.stmt]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where names stand for values: a function, or an expression of its own."""
+    """A scope for names: a function, or a separate expression."""
 
     translator: _Translator | None
     known: frozenset[str]
@@ -205,7 +205,7 @@ class _Scope:
             case ast.Name(id=name):
                 if name not in self.known:
                     if self.translator is None:
-                        raise TranslationError(f"the name '{name}' is not known", node.lineno)
+                        raise TranslationError(f"the name '{name}' is unknown", node.lineno)
                     self.translator.add_constant(name, node.lineno)
                 return write_name(name)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
@@ -270,4 +270,4 @@ class _Scope:
     def _refuse(self, node: ast.stmt | ast.expr) -> TranslationError:
         text = ast.unparse(node).split("\n")[0]
         shown = text if len(text) <= 60 else f"{text[:57]}..."
-        return TranslationError(f"`{shown}` has no translation to JavaScript", node.lineno)
+        return TranslationError(f"`{shown}` cannot be translated to JavaScript", node.lineno)

@@ -1,4 +1,4 @@
-"""Constants of a tool, as its source gives them: the tool is never run."""
+"""Read constants from a tool's source, without running it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 
-@lru_cache(maxsize=64)  # staleness and terms of comparison ask for the same sources
+@lru_cache(maxsize=64)  # staleness and comparison read the same sources
 def read_constants(source: str) -> Mapping[str, ast.expr]:
     """The expression that each name of the module is assigned last, as `ast.literal_eval` takes
     it; one that is assigned in parts, such as `N += 1`, is not a literal.
@@ -34,8 +34,8 @@ def read_constants(source: str) -> Mapping[str, ast.expr]:
 
 
 def read_method(source: str) -> int | None:
-    """The constant METHOD of a tool, 1 for a tool without one; None where it is not a plain whole
-    number, or the source is not Python."""
+    """A tool's constant METHOD, 1 if it has none; None if it is not an integer literal, or the
+    source is not valid Python."""
     if "METHOD" not in source:
         return 1
     try:
@@ -50,7 +50,7 @@ def read_method(source: str) -> int | None:
 
 
 def read_version(source: str) -> str:
-    """The constant __version__ of a tool; empty where it has none that is a plain text."""
+    """A tool's constant __version__; empty if it is not a string literal."""
     try:
         value = read_constants(source).get("__version__")
     except SyntaxError:

@@ -1,5 +1,5 @@
-"""Links to the web: asked politely, judged, remembered, and fixed on request.
+"""Check links to the web, politely; remember the answers, and fix links on request.
 
-`addresses` gathers them, `sweep` asks them host by host with the good manners of `asking`,
-`judging` says what an answer means, `memory` keeps it. Nothing here is imported by `check`.
+`addresses` gathers them, `sweep` requests them per host with the rate limits of `asking`, `judging`
+interprets the answers, `memory` stores them. `check` imports none of this.
 """

@@ -1,5 +1,4 @@
-"""The web addresses that a book leads its readers to, where they are written, and which of them are
-never asked."""
+"""The web addresses in a book, their positions, and those that are never requested."""
 
 from __future__ import annotations
 
@@ -15,34 +14,34 @@ from bindery.core.model import Chapter, Link, Span, ToWeb
 from bindery.core.repository import Tree
 
 _EXAMPLES = ("example", "example.com", "example.net", "example.org", "invalid", "test")
-# RFC 6761, RFC 6762 with its appendix G, RFC 7686, RFC 8375 and what routers call their network.
+# RFC 6761, RFC 6762 with its appendix G, RFC 7686, RFC 8375 and common names of home routers.
 _PRIVATE_ENDINGS = tuple(
     "corp home home.arpa internal intranet lan local localdomain localhost onion private".split()
 )
 _NO_NAME = re.compile(r"[^a-z0-9._-]")
-# Browsers and the system read a name that ends in a number as an IPv4 address.
+# Browsers and operating systems parse a name that ends in a number as an IPv4 address.
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _TUNNELS = IPv6Network("2002::/16")
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-"""How networks without IPv4 write the IPv4 addresses of hosts."""
+"""Prefix for IPv4 addresses in IPv6-only networks."""
 
 EXAMPLE, PRIVATE, MALFORMED = "example host", "private host", "broken URL"
 
 ReasonNotToAsk = Callable[[str], str]
-"""Why an address is not asked; empty if it may be."""
+"""Returns why an address is not requested, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address as it is written in the book, and everywhere it is written."""
+    """An address and all its positions in the book."""
 
     url: str
     places: tuple[Span, ...]
 
     @property
     def page(self) -> str:
-        """What the host is asked for: the address without its anchor."""
+        """The address to request: without its anchor."""
         return urldefrag(self.url).url
 
     @property
@@ -52,14 +51,14 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The addresses to ask, in reading order, and the reasons why the rest are left out."""
+    """The addresses to request, in reading order, and why the rest are skipped."""
 
     addresses: tuple[Address, ...]
     left_out: Mapping[str, str]
 
 
 def gather_addresses(inspection: Inspection, find_reason: ReasonNotToAsk | None = None) -> Gathered:
-    """Every address with http or https in chapters and data, once."""
+    """Every http and https address in chapters and data, once."""
     reason_of = find_reason or find_reason_not_to_ask
     places: dict[str, list[Span]] = {}
     generated: dict[str, list[Span]] = {}
@@ -72,7 +71,7 @@ def gather_addresses(inspection: Inspection, find_reason: ReasonNotToAsk | None 
                 kind.setdefault(target.url, []).append(span)
     for url, span in _iterate_data(inspection):
         places.setdefault(url, []).append(span)
-    # A generated link is corrected at its source, so its own place counts only without one.
+    # A generated link must be fixed at its source, so its own position is only a fallback.
     for url, spans in generated.items():
         places.setdefault(url, spans)
     left_out = {url: reason for url in places if (reason := reason_of(url))}
@@ -85,7 +84,7 @@ def gather_addresses(inspection: Inspection, find_reason: ReasonNotToAsk | None 
 
 
 def find_place(chapter: Chapter, link: Link) -> Span:
-    """Where the destination of a link is written: for one with a label, in its definition."""
+    """The position of a link's destination; for a link with a label, in its definition."""
     for definition in chapter.definitions if link.label else ():
         if definition.key == link.label:
             return definition.destination_span
@@ -93,7 +92,7 @@ def find_place(chapter: Chapter, link: Link) -> Span:
 
 
 def is_generated(inspection: Inspection, span: Span) -> bool:
-    """Whether `bindery fill` has written the text at a place of a chapter."""
+    """Whether `bindery fill` wrote the text at a position."""
     return any(
         region.opening.line <= span.line <= region.closing.line
         for region in inspection.quotations[span.path].regions
@@ -101,14 +100,14 @@ def is_generated(inspection: Inspection, span: Span) -> bool:
 
 
 def leads_to_web(url: str) -> bool:
-    """Whether an address has a scheme of the web: nothing else is ever asked."""
+    """Whether the scheme is http or https: nothing else is requested."""
     return url.partition(":")[0].lower() in ("http", "https")
 
 
 def find_host(url: str) -> str:
-    """The name of a host's queue, with the port unless it is the usual one.
+    """The name of a host's queue, with the port unless it is the default.
 
-    Raises ValueError if it is not an address.
+    Raises ValueError if this is not an address.
     """
     parts = urlsplit(url)
     host = _normalise_host(parts.hostname or "")
@@ -116,15 +115,15 @@ def find_host(url: str) -> str:
 
 
 def _normalise_host(host: str) -> str:
-    """The ASCII name of a host: the same one however an author types it.
+    """The ASCII form of a host name.
 
-    Raises ValueError if it cannot be a name.
+    Raises ValueError if it is not valid.
     """
     return host.encode("idna").decode("ascii").lower().rstrip(".")
 
 
 def find_reason_not_to_ask(url: str) -> str:
-    """Why an address is never asked: it is an example, private, or not an address."""
+    """Why an address is never requested: it is an example, private, or invalid."""
     try:
         parts = urlsplit(url)
         host, _ = _normalise_host(parts.hostname or ""), parts.port
@@ -132,7 +131,7 @@ def find_reason_not_to_ask(url: str) -> str:
         return MALFORMED
     try:
         return "" if is_on_web(ipaddress.ip_address(host)) else PRIVATE
-    except ValueError:  # a name
+    except ValueError:  # not an IP address
         pass
     if not host or _NO_NAME.search(host) or any(map(str.isspace, url)):
         return MALFORMED
@@ -144,7 +143,7 @@ def find_reason_not_to_ask(url: str) -> str:
 
 
 def is_on_web(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address belongs to one host on the internet."""
+    """Whether an IP address belongs to a single host on the internet."""
     if isinstance(address, IPv6Address):
         if address not in _TRANSLATED:
             is_public = address in _GLOBAL_UNICAST and address not in _TUNNELS
@@ -158,7 +157,7 @@ def _ends_in(host: str, endings: tuple[str, ...]) -> bool:
 
 
 def _iterate_data(inspection: Inspection) -> Iterator[tuple[str, Span]]:
-    """The addresses in data: cells that hold one, and the sources of rows and cells."""
+    """The addresses in data: in cells, and as sources of rows and cells."""
     for table in inspection.evidence.data.values():
         for row in table.rows:
             cited = (row.citation, *row.cell_citations.values())
@@ -170,7 +169,7 @@ def _iterate_data(inspection: Inspection) -> Iterator[tuple[str, Span]]:
 
 
 def _find_in_data(tree: Tree, path: str, line: int, url: str) -> Span:
-    """Where a row has an address: in its own lines, or in the schema."""
+    """The position of a row's address: in its own lines, or in the schema."""
     rows = list(enumerate(_read_lines(tree, path), 1))[line - 1 :]
     schema = path.removesuffix(".csv") + ".yaml"
     places = [(path, *row) for row in rows]

@@ -1,4 +1,4 @@
-"""What is known of an address on the web, as it is remembered and as a book prints it."""
+"""The answer of a web address, as stored and printed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Literal, get_args
 Verdict = Literal["live", "moved", "dead", "throttled", "gated", "unreachable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 AnchorState = Literal["", "found", "missing", "unknown"]
-"""Empty if the address asks for no anchor, unknown if the page cannot be judged."""
+"""Empty if the address has no anchor, unknown if the page cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is known of an address."""
+    """The answer of an address."""
 
     url: str
     verdict: Verdict
     checked: datetime
     status: int = 0
-    """The last HTTP status; 0 if there was no answer."""
+    """The last HTTP status; 0 without a response."""
     target: str = ""
-    """The new address if it has moved, with the anchor that the author asked for."""
+    """The new address if it has moved, with the original anchor."""
     anchor: AnchorState = ""
     nearest: str = ""
-    """The anchor of the page that looks most like a missing one."""
+    """The page's anchor most similar to a missing one."""
     reason: str = ""
     archived: str = ""
-    """The address of an archived copy, if one was looked for and found."""
+    """The address of an archived copy, if one was found."""

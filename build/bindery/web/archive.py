@@ -1,4 +1,4 @@
-"""Archived copies of dead pages in the Wayback Machine."""
+"""Look up archived copies of dead pages in the Wayback Machine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MAX_BYTES = 64 << 10
 async def find_copies(
     asker: Asker, urls: Iterable[str], service: str = WAYBACK
 ) -> Mapping[str, str]:
-    """The address of the newest copy of each page that has one. `service` answers like the
-    availability API of the Wayback Machine."""
+    """The newest archived copy of each page that has one. `service` speaks the availability API of
+    the Wayback Machine."""
     copies = {}
     for url in urls:
         question = f"{service}?url={quote(url, safe='')}"

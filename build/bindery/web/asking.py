@@ -1,8 +1,7 @@
-"""Asking hosts politely: each has its own queue.
+"""Request pages politely, with a queue per host.
 
-Two requests to a host are never under way at once, and some time passes between them. What a host
-says about robots and about coming back later is respected. A host that fails several times in a row
-is not asked again.
+Requests to a host never overlap, and there is a delay between them. robots.txt and Retry-After are
+obeyed. A host that fails several times in a row is not asked again.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from bindery.web.robots import MAX_BYTES, Robots, parse_robots
 _MOST_FAILURES = 3
 _ROBOTS_HOPS = 5
 _PASSING = (429, 500, 502, 503, 504)
-"""Answers that may be different a little later."""
+"""Statuses that may change when retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time in seconds, and a way to wait."""
+    """The time in seconds, and a way to sleep. Tests use their own."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -47,31 +46,30 @@ class Clock:
 
 @dataclass(slots=True)
 class _Queue:
-    """What is known of a host, and whose turn it is."""
+    """The state of a host's queue."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     reading_robots: asyncio.Lock = field(default_factory=asyncio.Lock)
     ready: float = 0.0
-    """When the next request may begin, by the clock of the Asker."""
+    """When the next request may start, by the Asker's clock."""
     delay: float = 0.0
-    """The delay that the host asks for."""
+    """The delay that robots.txt requests."""
     failed: list[str] = field(default_factory=list)
-    """The addresses that failed since the last good answer."""
+    """The addresses that failed since the last good response."""
     closed: Fault | None = None
     """Why the host is not asked again."""
     robots: Robots | Fault | None = None
     clients: dict[str, httpx.AsyncClient] = field(default_factory=dict)
-    """By the proxy that they go through; an empty one means none."""
+    """By proxy; empty for direct connections."""
 
     @property
     def is_failing(self) -> bool:
-        """Whether the host fails and not one page of it: several failures in a row, on more than
-        one page."""
+        """Whether the host itself fails: several failures in a row, on more than one page."""
         return len(self.failed) >= _MOST_FAILURES and len(set(self.failed)) > 1
 
 
 class Asker:
-    """Asks each host one thing at a time. `agent` is the name by which hosts know it."""
+    """Sends one request per host at a time. `agent` is the User-Agent."""
 
     def __init__(
         self,
@@ -81,8 +79,7 @@ class Asker:
         look_up: LookUp = look_up,
         clock: Clock | None = None,
     ) -> None:
-        """Raises ConfigError if the environment names a proxy or certificates that cannot be
-        used."""
+        """Raises ConfigError if a proxy or certificates named in the environment cannot be used."""
         refuse_proxies()
         self.manners = manners
         self._agent = agent
@@ -93,10 +90,10 @@ class Asker:
         self._queues: dict[str, _Queue] = {}
         self._slots = asyncio.Semaphore(manners.hosts)
         self.answered: set[str] = set()
-        """Hosts that have answered anything at all."""
+        """Hosts that have sent any response."""
 
     async def __aenter__(self) -> Self:
-        # A thread per host, so that a slow look-up delays no other host.
+        # A thread per host, so that a slow DNS lookup does not delay other hosts.
         threads = ThreadPoolExecutor(self.manners.hosts)
         asyncio.get_running_loop().set_default_executor(threads)
         return self
@@ -107,16 +104,16 @@ class Asker:
                 await client.aclose()
 
     async def ask(self, url: str, *, max_bytes: int) -> Reply | Fault:
-        """Ask if robots.txt allows it. Returns after the delay of the host and any retries."""
+        """Request a page if robots.txt allows it. Includes the host's delay and any retries."""
         if reason := self._find_reason(url):
             return Fault("private", f"'{url}' is not on the web: {reason}")
         robots = await self._find_robots(url)
         if isinstance(robots, Fault):
             return robots
         if not robots.allows(url):
-            return Fault("robots", f"{find_host(url)}/robots.txt asks programs to stay away")
+            return Fault("robots", f"{find_host(url)}/robots.txt disallows it")
         if robots.delay > self.manners.longest_delay:
-            reason = f"{find_host(url)}/robots.txt asks for a delay of {robots.delay:.0f} s"
+            reason = f"{find_host(url)}/robots.txt requires a delay of {robots.delay:.0f} s"
             return Fault("robots", reason)
         return await self._request(url, max_bytes=max_bytes)
 
@@ -140,7 +137,7 @@ class Asker:
             location = reply.headers.get("location")
             if location is None or not 300 <= reply.status < 400:
                 break
-            # A redirect that leads nowhere means no rules, as in RFC 9309.
+            # As in RFC 9309, a broken redirect means no rules.
             try:
                 address = urljoin(address, location)
                 find_host(address)
@@ -150,15 +147,15 @@ class Asker:
                 return Robots()
         else:
             return Robots()
-        # The host may well have rules, so nothing is allowed for now.
+        # The host probably has rules, so nothing is allowed for now.
         if reply.status == 429:
-            return Fault("throttled", "robots.txt answers 429")
+            return Fault("throttled", "robots.txt returned status 429")
         if reply.status >= 500:
-            return Fault("connection", f"robots.txt answers {reply.status}")
+            return Fault("connection", f"robots.txt returned status {reply.status}")
         if reply.status >= 300:
             return Robots()
         if not reply.is_whole and len(reply.body) < MAX_BYTES:
-            return Fault("connection", "robots.txt cannot be read to its end")
+            return Fault("connection", "robots.txt could not be read completely")
         return parse_robots(reply.body.decode("utf-8", "replace"))
 
     def _find_queue(self, url: str) -> _Queue:
@@ -188,7 +185,7 @@ class Asker:
             attempt += 1
 
     def _find_client(self, queue: _Queue, url: str) -> httpx.AsyncClient:
-        # A proxy looks names up itself, so behind one they are judged as they are written.
+        # A proxy resolves names itself, so the host name is judged as written.
         proxy = find_proxy(url)
         if proxy not in queue.clients:
             transport = (
@@ -200,18 +197,18 @@ class Asker:
         return queue.clients[proxy]
 
     def _note(self, queue: _Queue, url: str, result: Reply | Fault, attempt: int) -> float | None:
-        """Keep what an answer says of its host. Returns the seconds to wait before the same is
-        asked again, or None if it is not."""
+        """Record what a response says about its host. Returns the seconds before a retry, or
+        None for no retry."""
         if isinstance(result, Reply):
             return self._note_reply(queue, url, result, attempt)
-        if result.kind == "redirect":  # the address is at fault and not the host
+        if result.kind == "redirect":  # the fault of the address, not of the host
             return None
         queue.failed.append(url)
         if result.kind in ("certificate", "private") or (result.kind == "no-host" and attempt):
             queue.closed = result
         elif queue.is_failing:
             queue.closed = Fault(result.kind, f"{result.reason}; earlier requests failed too")
-        # What is slow once is mostly slow again.
+        # What timed out once usually does so again.
         is_enough = attempt >= (1 if result.kind == "timeout" else self.manners.retries)
         return None if queue.closed or is_enough else self.manners.choose_wait(attempt)
 
@@ -222,12 +219,12 @@ class Asker:
             return None
         asked = read_retry_after(reply.headers.get("retry-after", ""), datetime.now(UTC))
         if asked is not None and asked > self.manners.patience:
-            queue.closed = Fault("throttled", f"asks to come back in {asked:.0f} s")
+            queue.closed = Fault("throttled", f"asks to retry after {asked:.0f} s")
             return None
         if reply.status == 429:
             queue.failed.append(url)
             if queue.is_failing:
-                queue.closed = Fault("throttled", "answers 429, as it did before")
+                queue.closed = Fault("throttled", "returned status 429 again")
         else:
             queue.failed.clear()
         if queue.closed or attempt >= self.manners.retries:

@@ -1,4 +1,4 @@
-"""One request: what comes back within the limits of time and size, or why nothing does."""
+"""Send one request, with limits on time and size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bindery.web.addresses import leads_to_web
 from bindery.web.network import NoHostError, PrivateHostError
 
 _READ = ("text/html", "application/xhtml+xml", "text/plain", "application/json")
-"""The media types whose bodies are read."""
+"""Media types whose bodies are read."""
 
 FaultKind = Literal[
     "no-host", "connection", "timeout", "certificate", "throttled", "robots", "private", "redirect"
@@ -24,14 +24,14 @@ FaultKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a host answers. The names of headers are in lower case."""
+    """A host's response. Header names are in lower case."""
 
     url: str
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
     is_whole: bool = True
-    """False if the body is too long, too slow, compressed, or breaks off."""
+    """False if the body is too long, too slow, compressed, or truncated."""
 
     @property
     def media_type(self) -> str:
@@ -44,7 +44,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why there is no answer."""
+    """Why there is no response."""
 
     kind: FaultKind
     reason: str
@@ -53,7 +53,7 @@ class Fault:
 def open_client(
     agent: str, seconds: float, transport: httpx.AsyncBaseTransport
 ) -> httpx.AsyncClient:
-    """A client for one host that follows no redirect by itself."""
+    """A client for one host that does not follow redirects."""
     headers = {
         "User-Agent": agent,
         "Accept": "text/html,application/xhtml+xml,*/*;q=0.8",
@@ -76,8 +76,8 @@ async def fetch(
     max_bytes: int,
     reads_all: bool = False,
 ) -> Reply | Fault:
-    """Ask once. The body is read up to `max_bytes` if it is text, or if `reads_all`. If it breaks
-    off, the answer counts with what has arrived."""
+    """Send one request. Reads the body up to `max_bytes` if it is text, or if `reads_all`. A
+    truncated body counts with what has arrived."""
     if not leads_to_web(url):
         return Fault("redirect", f"'{url}' does not lead to the web")
     reply: Reply | None = None
@@ -89,8 +89,8 @@ async def fetch(
         ):
             headers = {name.lower(): value for name, value in response.headers.items()}
             reply = Reply(url, response.status_code, headers, is_whole=False)
-            # A compressed body that we did not ask for is not read: a small one could unpack to
-            # more than fits into memory.
+            # Skip a compressed body, which we did not request: a small one could expand to more
+            # than fits into memory.
             is_plain = headers.get("content-encoding", "identity") == "identity"
             if is_plain and (reads_all or reply.media_type in _READ):
                 async for chunk in response.aiter_raw():
@@ -99,7 +99,7 @@ async def fetch(
                         return replace(reply, body=bytes(body[:max_bytes]))
             return replace(reply, body=bytes(body), is_whole=is_plain)
     except (TimeoutError, httpx.TimeoutException):
-        fault = Fault("timeout", f"no answer within {seconds:g} s")
+        fault = Fault("timeout", f"no response within {seconds:g} s")
     except NoHostError as error:
         fault = Fault("no-host", str(error))
     except PrivateHostError as error:
@@ -118,8 +118,8 @@ def _explain(error: Exception) -> Fault:
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
             reason = getattr(cause, "verify_message", "") or cause.reason or str(cause)
-            return Fault("certificate", f"no safe connection: {reason.lower().replace('_', ' ')}")
+            return Fault("certificate", f"TLS failed: {reason.lower().replace('_', ' ')}")
     for cause in reversed(causes):
         if isinstance(cause, OSError) and cause.errno:
             return Fault("connection", os.strerror(cause.errno).lower())
-    return Fault("connection", str(error).rstrip(".").lower() or "the connection breaks off")
+    return Fault("connection", str(error).rstrip(".").lower() or "the connection was closed")

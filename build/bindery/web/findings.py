@@ -1,4 +1,4 @@
-"""The answers of the web as findings, at the places where the addresses are written."""
+"""Report web answers as findings at the positions of the addresses."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from bindery.web.addresses import Address
 from bindery.web.answers import VERDICTS, Answer
 
 DEAD = Rule("web-dead", Severity.ERROR, "an address on the web is dead")
-MOVED = Rule("web-moved", Severity.WARNING, "an address on the web has moved for good")
-ANCHOR = Rule("web-anchor", Severity.WARNING, "a page on the web has no such anchor")
+MOVED = Rule("web-moved", Severity.WARNING, "an address on the web has moved permanently")
+ANCHOR = Rule("web-anchor", Severity.WARNING, "a page on the web lacks the anchor")
 WEB_RULES: Mapping[str, Rule] = {rule.id: rule for rule in (DEAD, MOVED, ANCHOR)}
 
 
 def find_faults(
     inspection: Inspection, addresses: Iterable[Address], answers: Mapping[str, Answer]
 ) -> list[Finding]:
-    """The findings on some addresses, in reading order and with the severities of the book, without
-    those that it excuses."""
+    """The findings about some addresses, in reading order, with the severities and excuses of the
+    book."""
     found = sort_findings(
         finding
         for address in addresses
@@ -36,7 +36,7 @@ def find_faults(
     weighed = (
         replace(finding, severity=severities.get(finding.rule, finding.severity))
         for finding in apply_excuses(found, inspection.book.chapters, WEB_RULES)
-        # Findings on excuses are left out: not every run asks for every address.
+        # Skip findings about excuses: most runs do not request every address.
         if finding.rule in WEB_RULES
     )
     return [finding for finding in weighed if finding.severity is not Severity.OFF]
@@ -50,13 +50,13 @@ def _report(address: Address, answer: Answer) -> Iterator[Finding]:
         if answer.verdict == "moved":
             hint = "`bindery links --external --fix` writes the new address"
             if answer.anchor == "missing":
-                hint = "change it by hand: the new page does not have the anchor"
+                hint = "change it by hand: the new page lacks the anchor"
             elif not span.path.endswith(MARKDOWN):
-                hint = "change it by hand: check that the number is still there"
+                hint = "change it by hand: check that the new page still has the number"
             yield MOVED.find(span, f"'{url}' has moved to '{answer.target}'", hint)
         if answer.anchor == "missing":
             anchor = url.partition("#")[2]
-            hint = "open the page and find where the text has moved"
+            hint = "open the page and find where the section has moved"
             if answer.nearest:
                 hint = f"did you mean '#{answer.nearest}'?"
             yield ANCHOR.find(span, f"the page has no anchor '#{anchor}'", hint)
@@ -67,7 +67,7 @@ def _help_dead(answer: Answer) -> str:
         return f"there is an archived copy: {answer.archived}"
     url = answer.url
     if url.endswith(")") and url.count(")") > url.count("("):
-        return f"did you mean '{url[:-1]}'? the bracket at the end is part of the address"
+        return f"did you mean '{url[:-1]}'? the closing bracket is part of the address"
     return "correct or remove it; --archive looks for a copy in the Wayback Machine"
 
 
@@ -80,7 +80,7 @@ def summarise(
     left_out: Mapping[str, str],
     not_asked: int,
 ) -> str:
-    """The last line of a report: what was asked, the verdicts, and what was left out and why."""
+    """The last line of a report: requests, verdicts, and what was skipped and why."""
     kept = list(answers)
     counts = Counter(answer.verdict for answer in kept)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
@@ -88,12 +88,12 @@ def summarise(
     unknown = sum(answer.anchor == "unknown" for answer in kept)
     parts += [f"{count_noun(missing, 'anchor')} missing"] * bool(missing)
     parts += [f"{count_noun(unknown, 'anchor')} that cannot be judged"] * bool(unknown)
-    line = f"asked {count_noun(asked, 'link')} on {count_noun(hosts, 'host')}"
+    line = f"checked {count_noun(asked, 'link')} on {count_noun(hosts, 'host')}"
     line += f", {known} known from earlier runs" if known else ""
     line += f": {', '.join(parts) or 'no verdicts'}"
-    notes = [f"{not_asked} not asked yet"] * bool(not_asked)
+    notes = [f"{not_asked} not checked yet"] * bool(not_asked)
     if left_out:
         reasons = Counter(left_out.values())
         told = [count_noun(count, reason) for reason, count in sorted(reasons.items())]
-        notes.append(f"left out: {', '.join(told)}")
+        notes.append(f"skipped: {', '.join(told)}")
     return "; ".join([line, *notes])

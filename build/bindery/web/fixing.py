@@ -1,4 +1,4 @@
-"""Replace old addresses by new ones: in the destinations of links, and nowhere else."""
+"""Replace old addresses with new ones in link destinations only."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ RULE = "web-moved"
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """The chapters as they would be, and findings on what cannot be fixed."""
+    """The fixed chapters, and findings about what cannot be fixed."""
 
     count: int
-    """How many places change."""
+    """Number of changed places."""
     texts: Texts
     """The text of each chapter before and after."""
     findings: tuple[Finding, ...]
 
 
 def plan_fixes(inspection: Inspection, targets: Mapping[str, str]) -> Fixes:
-    """The changes that write new addresses, `targets` by the old ones, into the chapters.
+    """Plan to replace addresses in chapters; `targets` has new addresses by old ones.
 
-    Only the places of links are written to. A chapter that has changed since it was read stays as
-    it is, and so does what `bindery fill` has written.
+    Changes only link destinations. Skips text from `bindery fill`, and chapters that have changed
+    since they were read.
     """
     count = 0
     texts: dict[str, tuple[str, str]] = {}
@@ -42,7 +42,7 @@ def plan_fixes(inspection: Inspection, targets: Mapping[str, str]) -> Fixes:
         edits = []
         for link in (*chapter.links, *(entry.link for entry in chapter.definitions)):
             target = targets.get(link.destination.strip())
-            # The address of a link with a label is in its definition.
+            # A link with a label has its address in the definition.
             if target is None or link.label or is_generated(inspection, link.span):
                 continue
             typed = find_typed(link, chapter)
@@ -58,10 +58,10 @@ def plan_fixes(inspection: Inspection, targets: Mapping[str, str]) -> Fixes:
         if obstacle := find_obstacle(inspection.tree.root, chapter.path):
             findings.append(_refuse(whole, *obstacle))
         elif read_source(text) != chapter.source:
-            message = f"'{chapter.path}' has changed while the web was asked"
-            findings.append(_refuse(whole, message, "run this again"))
+            message = f"'{chapter.path}' has changed during the run"
+            findings.append(_refuse(whole, message, "run the command again"))
         elif not _is_as_planned(chapter, targets, after := apply_edits(text, edits), inspection):
-            message = f"the new addresses would change more than links in '{chapter.path}'"
+            message = f"new addresses would change more than the links in '{chapter.path}'"
             findings.append(_refuse(whole, message))
         else:
             texts[chapter.path] = text, after
@@ -84,14 +84,14 @@ def _write_destination(link: Link, raw: str, target: str) -> str:
         written = written.replace("(", "%28").replace(")", "%29")
     if link.kind != "autolink" and html.unescape(written) != written:
         written = written.replace("&", "&amp;")
-    return written.replace("|", "%7C")  # it would end the cell of a table
+    return written.replace("|", "%7C")  # a pipe would end a table cell
 
 
 def _is_as_planned(
     chapter: Chapter, targets: Mapping[str, str], after: str, inspection: Inspection
 ) -> bool:
-    """Whether the new text has as many links in the same order, and no old address but those that
-    stay."""
+    """Whether the new text has the same number of links in the same order, and no old address
+    except those that stay."""
     fresh = parse_chapter(chapter.path, read_source(after), maths=inspection.config.maths)
     pairs = zip(chapter.links, fresh.links, strict=False)
     return len(fresh.links) == len(chapter.links) and all(
@@ -102,5 +102,5 @@ def _is_as_planned(
 
 
 def _normalise(url: str) -> str:
-    """The same address in the same letters, however it is percent-encoded."""
+    """An address with normalized percent-encoding."""
     return quote(url, safe="%/:?#[]@!$&'*+,;=~-._")

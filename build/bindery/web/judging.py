@@ -1,4 +1,4 @@
-"""What an answer means for a link: live, moved, dead, gated, or unknown today."""
+"""Judge an answer: live, moved, dead, gated, or currently unknown."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _OF_FAULTS: Mapping[FaultKind, Verdict] = {
     "throttled": "throttled",
 }
 _GATES = {
-    401: "it wants a password",
-    402: "it wants to be paid",
-    403: "it does not answer programs",
-    407: "a proxy wants a password",
+    401: "it requires a password",
+    402: "it requires payment",
+    403: "it rejects automated requests",
+    407: "a proxy requires a password",
     451: "it is blocked for legal reasons",
-    999: "it does not answer programs",
+    999: "it rejects automated requests",
 }
 _ALIASES = frozenset(("stable", "latest", "current", "newest", "nightly", "lts"))
 _PERMALINK_HOSTS = frozenset(
@@ -41,21 +41,21 @@ _FRONT = re.compile(r"|(index|default|home)(\.\w+)?", re.IGNORECASE)
 
 
 def judge(url: str, trail: Trail, checked: datetime) -> Answer:
-    """The verdict on an address from where it leads."""
+    """The verdict on an address, given its trail of redirects."""
     end = trail.end
     if isinstance(end, Fault):
         return Answer(url, _OF_FAULTS.get(end.kind, "unreachable"), checked, reason=end.reason)
     status = end.status
     verdict: Verdict = "unreachable"
-    reason = f"answers {status}"
+    reason = f"returns status {status}"
     if status in _GATES:
-        verdict, reason = "gated", f"answers {status}: {_GATES[status]}"
+        verdict, reason = "gated", f"returns status {status}: {_GATES[status]}"
     elif status in (404, 410):
         verdict = "dead"
     elif status == 429:
         verdict = "throttled"
     elif 400 <= status < 500:
-        verdict, reason = "gated", f"answers {status} to programs"
+        verdict, reason = "gated", f"returns status {status} to automated requests"
     elif 200 <= status < 400:
         return _judge_living(Answer(url, "live", checked, status), url, trail)
     if trail.hops:
@@ -64,7 +64,7 @@ def judge(url: str, trail: Trail, checked: datetime) -> Answer:
 
 
 def _judge_living(base: Answer, url: str, trail: Trail) -> Answer:
-    """The verdict on an address that leads to a page, which may be another one."""
+    """The verdict on an address that leads to a page, possibly a different one."""
     if trail.hops and _leads_to_login(url, trail.last_url):
         login = urldefrag(trail.last_url).url.partition("?")[0]
         reason = f"redirects to a login, '{login}'"
@@ -74,13 +74,13 @@ def _judge_living(base: Answer, url: str, trail: Trail) -> Answer:
     if not target:
         return answer
     if _leads_to_front(url, target):
-        reason = f"redirects to the front page '{target}': what was there is gone"
+        reason = f"redirects to the front page '{target}', so the page is gone"
         return replace(base, verdict="dead", reason=reason)
     return replace(answer, verdict="moved", target=target)
 
 
 def _find_new_address(url: str, trail: Trail) -> str:
-    """The address that permanently replaces an old one; empty if the old one stays."""
+    """The permanent new address; empty if the old one remains valid."""
     target = ""
     for hop in takewhile(lambda hop: hop.is_permanent, trail.hops):
         target = hop.target
@@ -114,13 +114,13 @@ def _judge_anchor(base: Answer, url: str, trail: Trail) -> Answer:
 
 
 def _is_signed(url: str) -> bool:
-    """Whether an address was made for one reader and expires."""
+    """Whether an address is signed for one reader and expires."""
     names = [name.lower() for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)]
     return any(name in _SIGNS or name.startswith("x-amz-") for name in names)
 
 
 def _is_localised(before: list[str], after: list[str]) -> bool:
-    """Whether the only change is a language in the path, which depends on the reader."""
+    """Whether only a language in the path changes, which depends on the reader."""
     if len(after) != len(before) + 1:
         return False
     place = next((n for n, name in enumerate(after) if before[n : n + 1] != [name]), 0)
@@ -137,8 +137,8 @@ def _leads_to_login(url: str, target: str) -> bool:
 
 
 def _leads_to_front(url: str, target: str) -> bool:
-    """Whether a page was replaced by a front page: that of its own host, or that of another host if
-    the page was too deep to be a front page itself."""
+    """Whether a page was replaced by a front page: of its own host, or of another host if the page
+    was too deep in its site to be a front page."""
     old, new = urlsplit(url), urlsplit(target)
     names = [name for name in old.path.split("/") if name]
     if not _FRONT.fullmatch(new.path.strip("/")) or new.query or not names:

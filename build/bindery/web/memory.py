@@ -1,7 +1,7 @@
-"""What is known of the addresses of a book: `links.jsonl`, one answer per line.
+"""The answers about a book's addresses: `links.jsonl`, one answer per line.
 
-A run appends each answer as it arrives, so that a killed run forgets nothing, and sorts the file at
-its end. If an address has several lines, the last one counts.
+A run appends each answer as it arrives, so that a killed run loses nothing, and finally sorts the
+file. If an address has several lines, the last one counts.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from bindery.web.answers import VERDICTS, AnchorState, Answer
 
 DEFAULT_SHELF_LIFE = timedelta(days=DEFAULT_LINK_DAYS)
 _SHORT_SHELF_LIFE = timedelta(days=1)
-"""Of bad news, which may be over tomorrow."""
+"""Shelf life of failures, which may be over tomorrow."""
 _FAULTS = (ValueError, TypeError, KeyError, AttributeError)
 _ANCHOR_STATES = get_args(AnchorState)
 
 
 def read_memory(tree: Tree, config: Config) -> Mapping[str, Answer]:
-    """What is known of the addresses of a book, by address as it is written there; empty if the web
-    was never asked.
+    """The stored answers by address; empty if no links were ever checked.
 
-    Raises ConfigError if a line is not an answer.
+    Raises ConfigError for an invalid line.
     """
     path = config.link_memory
     if tree.find_kind(path) != "file":
@@ -40,10 +39,9 @@ def read_memory(tree: Tree, config: Config) -> Mapping[str, Answer]:
 
 
 def parse_memory(path: str, data: bytes) -> dict[str, Answer]:
-    """The answers of a memory. A last line without its end is left by a killed run and may be
-    broken.
+    """Parse `links.jsonl`. A last line without its newline, left by a killed run, may be invalid.
 
-    Raises ConfigError if another line is not an answer.
+    Raises ConfigError for any other invalid line.
     """
     *lines, torn = data.split(b"\n")
     answers = {}
@@ -54,8 +52,8 @@ def parse_memory(path: str, data: bytes) -> dict[str, Answer]:
         try:
             answer = _parse_answer(line)
         except _FAULTS:
-            message = "this line of the memory of links is not an answer"
-            hint = "remove the line: its address will be asked again"
+            message = "this line of remembered links is invalid"
+            hint = "remove the line, and the address will be checked again"
             faults.append(Finding(Span(path, number), "config", message, hint))
             continue
         answers[answer.url] = answer
@@ -77,20 +75,20 @@ def _parse_answer(line: bytes) -> Answer:
 
 
 def format_answer(answer: Answer) -> str:
-    """An answer as one line, without its end and without empty fields."""
+    """An answer as a line, without newline and empty fields."""
     fields = asdict(answer) | {"checked": f"{answer.checked:%Y-%m-%dT%H:%M:%SZ}"}
     return json.dumps({key: value for key, value in fields.items() if value}, ensure_ascii=False)
 
 
 def format_memory(answers: Iterable[Answer]) -> str:
-    """A whole memory, sorted by address."""
+    """All answers, sorted by address."""
     ordered = sorted(answers, key=lambda answer: answer.url)
     return "".join(f"{format_answer(answer)}\n" for answer in ordered)
 
 
 def is_fresh(answer: Answer, now: datetime, shelf_life: timedelta = DEFAULT_SHELF_LIFE) -> bool:
-    """Whether an answer still counts: good news for its shelf life, bad news for a day, no answer
-    not at all."""
+    """Whether an answer is still valid: success for its shelf life, failure for a day, no response
+    never."""
     if answer.verdict in ("throttled", "unreachable"):
         return False
     is_bad = answer.verdict == "dead" or answer.anchor == "missing"
@@ -99,20 +97,20 @@ def is_fresh(answer: Answer, now: datetime, shelf_life: timedelta = DEFAULT_SHEL
 
 
 class Memory:
-    """The memory of a run that writes it."""
+    """The stored answers, to be extended by a run."""
 
     def __init__(self, path: Path, known: dict[str, Answer]) -> None:
         self._path = path
         self.known = known
 
     def add(self, answer: Answer) -> None:
-        """Write an answer at once."""
+        """Append an answer immediately."""
         self.known[answer.url] = answer
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{format_answer(answer)}\n")
 
     def compact(self, urls: Iterable[str]) -> None:
-        """Sort the file, and keep only what is known of these addresses."""
+        """Sort the file and keep only answers about these addresses."""
         kept = [self.known[url] for url in set(urls) if url in self.known]
         if kept:
             write_whole(self._path, format_memory(kept).encode())
@@ -121,13 +119,13 @@ class Memory:
 
 
 def open_memory(root: Path, config: Config) -> Memory:
-    """The memory of a book, to be written.
+    """Open a book's answers for writing.
 
-    Raises ConfigError if a line of it is not an answer.
+    Raises ConfigError for an invalid line.
     """
     path = root / config.link_memory
     data = path.read_bytes() if path.exists() else b""
     known = parse_memory(config.link_memory, data)
-    if data and not data.endswith(b"\n"):  # an answer could not be appended to a torn line
+    if data and not data.endswith(b"\n"):  # nothing can be appended to an incomplete line
         write_whole(path, format_memory(known.values()).encode())
     return Memory(path, known)

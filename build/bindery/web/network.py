@@ -1,4 +1,4 @@
-"""What connections go through: judged addresses, proxies and certificates."""
+"""Connections: checked IP addresses, proxies and certificates."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from bindery.core.model import ConfigError, Finding, Span
 from bindery.web.addresses import ReasonNotToAsk
 
 LookUp = Callable[[str], Sequence[str]]
-"""All addresses of a host by its name. Raises OSError if there are none."""
+"""Resolves a name to all IP addresses. Raises OSError if there are none."""
 
 _FIRST_SECONDS = 3.0
-"""For a connection to the first of two addresses."""
+"""Seconds to connect to the first of two IP addresses."""
 
 
 class NoHostError(Exception):
-    """No host has this name."""
+    """The host name does not exist."""
 
 
 class PrivateHostError(Exception):
-    """A public name leads into a private network."""
+    """A public name resolves to a private network."""
 
 
 def look_up(name: str) -> Sequence[str]:
-    """The addresses of a host, as the system knows them."""
+    """Resolve a name with the operating system."""
     found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class JudgedTransport(httpx.AsyncHTTPTransport):
-    """Looks up its one host once, judges the addresses, and connects to nothing else.
+    """Resolves its host once, checks the IP addresses, and connects only to those.
 
-    If the name were looked up again for the connection, it could lead to another address by then.
+    If the name were resolved again for the connection, the result could be different.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class JudgedTransport(httpx.AsyncHTTPTransport):
         self._addresses: Sequence[str] = ()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises NoHostError, PrivateHostError, OSError if the name cannot be looked up just now,
-        and what httpx raises if no address answers."""
+        """Raises NoHostError, PrivateHostError, OSError for temporary DNS failures, and httpx's
+        exceptions if no IP address responds."""
         host = request.url.raw_host.decode("ascii")
         self._addresses = self._addresses or await self._find_addresses(host)
         *others, last = self._addresses
@@ -70,7 +70,7 @@ class JudgedTransport(httpx.AsyncHTTPTransport):
         judged = httpx.Request(
             request.method,
             request.url.copy_with(host=address),
-            headers=request.headers,  # among them the name of the host
+            headers=request.headers,  # includes the host name
             extensions={
                 "sni_hostname": host,
                 "timeout": limits | ({"connect": seconds} if seconds else {}),
@@ -79,7 +79,7 @@ class JudgedTransport(httpx.AsyncHTTPTransport):
         return await super().handle_async_request(judged)
 
     async def _find_addresses(self, host: str) -> Sequence[str]:
-        """At most one address per family: some machines reach only one of the two."""
+        """At most one IP address per family: some machines can reach only one family."""
         try:
             ipaddress.ip_address(host)
             found: Sequence[str] = (host,)
@@ -89,8 +89,8 @@ class JudgedTransport(httpx.AsyncHTTPTransport):
             except socket.gaierror as error:
                 if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None)):
                     raise NoHostError(f"there is no host '{host}'") from None
-                raise OSError(f"the host '{host}' cannot be looked up just now") from None
-        # One private address is enough to refuse the host, so the order cannot be exploited.
+                raise OSError(f"DNS lookup of '{host}' failed temporarily") from None
+        # Reject the host for a single private IP address, so the order cannot be exploited.
         if any(self._find_reason(_write_url(address)) for address in found):
             raise PrivateHostError(f"the host '{host}' is in a private network")
         families = {":" in address: address for address in reversed(found)}
@@ -98,7 +98,7 @@ class JudgedTransport(httpx.AsyncHTTPTransport):
 
 
 def open_context() -> ssl.SSLContext:
-    """The certificates that `SSL_CERT_FILE` or `SSL_CERT_DIR` names, or those of httpx.
+    """The certificates in `SSL_CERT_FILE` or `SSL_CERT_DIR`, or those of httpx.
 
     Raises ConfigError if they cannot be read.
     """
@@ -110,7 +110,7 @@ def open_context() -> ssl.SSLContext:
 
 
 def find_proxy(url: str) -> str:
-    """The proxy that the environment names for an address, or nothing."""
+    """The proxy for an address from the environment, or empty."""
     parts = urlsplit(url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
@@ -120,15 +120,15 @@ def find_proxy(url: str) -> str:
 
 
 def refuse_proxies() -> None:
-    """Raise ConfigError if the environment names a proxy that cannot be used."""
+    """Raise ConfigError if a proxy from the environment cannot be used."""
     for scheme in ("http", "https"):
         try:
             if proxy := find_proxy(f"{scheme}://bindery/"):
                 httpx.AsyncHTTPTransport(proxy=proxy)
         except (ImportError, ValueError, httpx.InvalidURL):
-            # The error of httpx would print the password in it.
-            message = f"the proxy that the environment names for {scheme} cannot be used"
-            hint = "write http://HOST:PORT; one that begins with socks5:// needs `httpx[socks]`"
+            # httpx's error would print the password in the address.
+            message = f"the proxy for {scheme} in the environment cannot be used"
+            hint = "write http://HOST:PORT; socks5:// addresses need `httpx[socks]`"
             span = Span.whole(f"{scheme}_proxy")
             raise ConfigError(Finding(span, "config", message, hint)) from None
 

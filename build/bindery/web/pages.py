@@ -1,4 +1,4 @@
-"""What an HTML page says: where it sends its reader, and which anchors it has."""
+"""Read an HTML page: its refresh and its anchors."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from bindery.core.suggestions import find_nearest
 from bindery.web.fetch import Reply
 
 _MOST_SECONDS = 5
-"""A refresh that comes later reloads the page itself."""
+"""A later refresh reloads the page itself."""
 _REFRESH = re.compile(
     r"\s*(?P<seconds>\d+)(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.+?)(?P=quote)\s*",
     re.IGNORECASE | re.DOTALL,
 )
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]+)", re.IGNORECASE)
-# Not anchors: lines of a file, text to look for, the route of a program, a page of a PDF, and
-# what a script of GitHub loads while the reader scrolls.
+# Not anchors: lines of a file, text fragments, client-side routes, pages of a PDF, and content that
+# GitHub loads on scrolling.
 _NO_ANCHOR = re.compile(
     r"L\d+(C\d+)?(-L?\d+(C\d+)?)?|top|[!/].*|.*=.*|"
     r"(issuecomment|discussioncomment|pullrequestreview|issue|event|discussion|commitcomment)-?_?r?\d+",
     re.IGNORECASE | re.DOTALL,
 )
 _MOST_NAMES = 5_000
-"""The most anchors among which a similar one is looked for."""
+"""Most anchors to search for a similar one."""
 _LITTLE_TEXT = 400
-"""Characters; a page with fewer is written by a script."""
+"""A page with fewer characters is rendered by a script."""
 _ROOTS = frozenset(("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "q-app"))
-"""Ids of the empty element into which scripts write a page."""
+"""Ids of the empty element into which scripts render a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """A page that sends its reader on."""
+    """A page that redirects its reader."""
 
     seconds: int
     url: str
@@ -45,20 +45,20 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The parts of a page that links are about."""
+    """The parts of a page that matter for links."""
 
     refresh: Refresh | None
     anchors: frozenset[str]
     source: str
     is_by_script: bool
-    """Whether a script writes the text, so that its anchors cannot be seen here."""
+    """Whether a script renders the text, so that its anchors are unknown."""
 
 
 def read_page(reply: Reply) -> Page:
-    """Read a page, however broken."""
+    """Parse a page, however malformed."""
     text = _decode(reply)
     try:
-        # The text is encoded again so that no declaration in it counts.
+        # Encode the text again so that no declaration in it counts.
         parser = HTMLParser(encoding="utf-8", huge_tree=True)
         root: HtmlElement = document_fromstring(text.encode("utf-8", "replace"), parser=parser)
     except (etree.LxmlError, ValueError):
@@ -68,14 +68,14 @@ def read_page(reply: Reply) -> Page:
 
 
 def cut_fragment(fragment: str) -> str:
-    """The anchor that a fragment asks for; empty if it asks for none."""
+    """The anchor in a fragment; empty if it is none."""
     anchor = unquote(fragment.partition(":~:")[0])
     return "" if _NO_ANCHOR.fullmatch(anchor) else anchor
 
 
 def has_anchor(page: Page, anchor: str) -> bool:
-    """Whether a page has an anchor: as it is, as GitHub writes an author's, or in the data of its
-    scripts."""
+    """Whether a page has an anchor: as given, with GitHub's prefix for user content, or in script
+    data."""
     names = (anchor, f"user-content-{anchor}")
     if any(name in page.anchors for name in names):
         return True
@@ -85,7 +85,7 @@ def has_anchor(page: Page, anchor: str) -> bool:
 
 
 def find_nearest_anchor(page: Page, anchor: str) -> str:
-    """The anchor of a page that looks most like a missing one."""
+    """The page's anchor most similar to a missing one."""
     names = {name.removeprefix("user-content-") for name in page.anchors}
     same = next((name for name in sorted(names) if name.lower() == anchor.lower()), "")
     return same or (find_nearest(anchor, sorted(names)) if len(names) <= _MOST_NAMES else "")
@@ -104,7 +104,7 @@ def _decode(reply: Reply) -> str:
 
 def _find_refresh(root: HtmlElement, reply: Reply) -> Refresh | None:
     base = next(iter(root.xpath("//base/@href")), "")
-    # Within noscript it is for browsers that run no scripts, and those are few.
+    # Those in noscript are for browsers without scripts.
     for element in root.xpath("//meta[@http-equiv and @content][not(ancestor::noscript)]"):
         if element.get("http-equiv").strip().lower() != "refresh":
             continue
@@ -118,13 +118,13 @@ def _find_refresh(root: HtmlElement, reply: Reply) -> Refresh | None:
 
 def _is_by_script(root: HtmlElement) -> bool:
     """Whether the page has a script and little else, or an empty element that a script fills.
-    Changes the tree."""
+    Modifies the tree."""
     if root.find(".//script") is None:
         return False
     etree.strip_elements(
         root, "script", "style", "noscript", etree.Comment, etree.PI, with_tail=False
     )
-    # Only the outermost counts: within one that is filled, another is a part of the page.
+    # Only the outermost counts: inside a filled one, another is part of the page.
     filled = next((e for e in root.iter() if (e.get("id") or "").lower() in _ROOTS), None)
     if filled is not None and not any(map(str.strip, filled.itertext())):
         return True

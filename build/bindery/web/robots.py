@@ -1,4 +1,4 @@
-"""`robots.txt` as in RFC 9309: the longest rule that matches decides, and a tie allows."""
+"""`robots.txt` as in RFC 9309: the longest matching rule wins, and ties allow."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from urllib.parse import quote, unquote, urlsplit
 
 AGENT = "bindery"
 MAX_BYTES = 500 << 10
-"""How much of the file has to be read, by the same document."""
+"""How much of the file must be read, as in RFC 9309."""
 _DELAY = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """What a host allows us. The empty one allows everything."""
+    """What a host allows us; everything by default."""
 
     rules: tuple[tuple[str, bool], ...] = ()
-    """Patterns, and whether what they match is allowed."""
+    """Patterns, and whether they allow."""
     delay: float = 0.0
-    """Seconds between two requests."""
+    """Seconds between requests."""
 
     def allows(self, url: str) -> bool:
         parts = urlsplit(url)
@@ -30,7 +30,7 @@ class Robots:
 
 
 def parse_robots(text: str, agent: str = AGENT) -> Robots:
-    """The rules for our agent; those for all agents if ours is not named."""
+    """The rules for our agent, or those for all agents."""
     groups: dict[str, list[tuple[str, str]]] = {}
     names: list[str] = []
     is_open = False
@@ -57,12 +57,12 @@ def _read_lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _normalise(path: str) -> str:
-    """The same path in the same letters, however it is percent-encoded."""
+    """A path with normalized percent-encoding."""
     return quote(unquote(path), safe="/*$?&=:;,+@!~'()")
 
 
 def _matches(pattern: str, path: str) -> bool:
-    # Not a regular expression: a hostile file could make one run forever.
+    # Not a regular expression: a malicious pattern could run forever.
     first, *pieces = pattern.removesuffix("$").split("*")
     if not path.startswith(first):
         return False

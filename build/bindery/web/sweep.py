@@ -1,4 +1,4 @@
-"""Ask all addresses of a book, host by host, and report each verdict as it arrives."""
+"""Check all addresses of a book, host by host, and report verdicts as they arrive."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bindery.web.trails import Trail, follow
 async def sweep(
     asker: Asker, addresses: Iterable[Address], report: Callable[[Answer], None]
 ) -> None:
-    """Ask every address and report each verdict as soon as it is known.
+    """Check every address and report each verdict as soon as it is known.
 
-    A page is asked once for all its anchors. Hosts that do not exist are reported last: if no name
-    at all is found, this machine is offline.
+    A page is requested once for all its anchors. Missing hosts are reported last: if no name
+    resolves at all, this machine is offline.
     """
     pages: dict[str, list[Address]] = {}
     for address in addresses:
@@ -53,6 +53,6 @@ async def sweep(
             group.create_task(work(queue))
     for page, fault in lost.items():
         if not asker.answered:
-            reason = f"{fault.reason}, but this machine reaches no other host either"
+            reason = f"{fault.reason}, but this machine cannot reach any other host either"
             fault = replace(fault, kind="connection", reason=reason)
         report_page(page, Trail((), fault))

@@ -1,4 +1,4 @@
-"""Where an address leads: its redirects one by one, permanent and temporary ones apart."""
+"""Follow an address through its redirects, distinguishing permanent and temporary ones."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """The way from an address to what finally answers, or to where it breaks off."""
+    """The redirects from an address to the final response, or to a failure."""
 
     hops: tuple[Hop, ...]
     end: Reply | Fault
     page: Page | None = None
-    """The content of the last answer, if it is a page that could be read."""
+    """The content of the last response, if it is a readable page."""
 
     @property
     def last_url(self) -> str:
@@ -38,8 +38,8 @@ class Trail:
 
 
 async def follow(asker: Asker, url: str, *, wants_anchors: bool) -> Trail:
-    """Follow an address to its end, for at most ten hops. Raises ValueError if a redirect leads to
-    something that is not an address."""
+    """Follow an address for at most ten redirects. Raises ValueError if a redirect's target is not
+    an address."""
     limit = asker.manners.page_bytes if wants_anchors else asker.manners.head_bytes
     hops: list[Hop] = []
     current = url

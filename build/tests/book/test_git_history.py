@@ -73,7 +73,7 @@ def test_a_file_is_given_as_it_was(repository: Path) -> None:
 
 @pytest.mark.parametrize("rev", ["nowhere", "", "-h", "--output=x", "HEAD:a.md", "a..b"])
 def test_what_is_no_revision_is_refused(repository: Path, rev: str) -> None:
-    """A revision that git does not know, or that it would take for an option, is wrong use."""
+    """A revision that git does not know, or that it would take for an option, is a usage error."""
     with pytest.raises(ConfigError, match="git knows no revision"):
         find_added_lines(repository, rev)
     with pytest.raises(ConfigError, match="git knows no revision"):
@@ -87,12 +87,12 @@ def test_a_folder_without_history_is_refused(
 ) -> None:
     """Where there is no repository, it is said."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(ConfigError, match="in no repository of git"):
+    with pytest.raises(ConfigError, match="not in a git repository"):
         find_added_lines(tmp_path, "HEAD")
 
 
 def test_a_machine_without_git_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where git is missing, it is said."""
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ConfigError, match="git does not answer"):
+    with pytest.raises(ConfigError, match="git cannot be run"):
         find_added_lines(tmp_path, "HEAD")

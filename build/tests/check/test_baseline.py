@@ -54,11 +54,11 @@ def test_what_is_gone_has_to_leave_the_file(run_bindery: Runner, book: Path) -> 
     assert ended.status == 1
     assert ended.stdout == (
         "accepted.jsonl:2:1: warning[gone-finding]: "
-        "'dead-link' is accepted in 'README.md', and is not there any more\n"
+        "'dead-link' is accepted in 'README.md', but no longer occurs\n"
         "  |\n"
         '2 | {"path": "README.md", "rule": "dead-link", "text": "[two](two.md)", "count": 1}\n'
         f"  | {'^' * 79}\n"
-        "  = help: take it out: `bindery check --write-baseline accepted.jsonl`\n"
+        "  = help: remove it: `bindery check --write-baseline accepted.jsonl`\n"
         "\n"
         "checked 1 link in 1 chapter: 0 errors, 1 warning, 1 accepted\n"
     )
@@ -90,13 +90,13 @@ def test_other_chapters_keep_what_is_accepted(run_bindery: Runner, make_book: Bo
     [
         ("<<<<<<< ours", "not an accepted finding"),
         ('{"path": "a.md", "rule": "x", "text": "", "count": 0}', "not an accepted finding"),
-        ('{"path": "b.md", "rule": "x", "text": "", "count": 2}', "accepted twice, here and in"),
+        ('{"path": "b.md", "rule": "x", "text": "", "count": 2}', "accepted twice, here and on"),
     ],
 )
 def test_a_broken_file_is_told_with_its_line(
     run_bindery: Runner, book: Path, line: str, message: str
 ) -> None:
-    """A line that is not an accepted finding is wrong use, and is shown."""
+    """A line that is not an accepted finding is a usage error, and is shown."""
     first = '{"path": "b.md", "rule": "x", "text": "", "count": 1}'
     (book / "accepted.jsonl").write_text(f"{first}\n\n{line}\n", encoding="utf-8")
     for option in ("--baseline", "--write-baseline"):
@@ -177,12 +177,12 @@ def test_the_list_of_the_book_is_heeded(run_bindery: Runner, make_book: BookMake
 def test_a_list_that_is_not_there_is_named_where_it_stands(
     run_bindery: Runner, make_book: BookMaker
 ) -> None:
-    """A list that is missing is wrong use, shown in chapters.yaml with what to do."""
+    """A list that is missing is a usage error, shown in chapters.yaml with what to do."""
     book = make_book({"README.md": TWO_DEAD}, extra="baseline: lists/accepted.jsonl\n")
     for verb in ("check", "html"):
         ended = run_bindery(verb, folder=book)
         assert ended.status == 2
-        assert "chapters.yaml:2:11: error[config]: there is no file 'lists/acc" in ended.stderr
+        assert "chapters.yaml:2:11: error[config]: there is no baseline 'lists/acc" in ended.stderr
         assert "bindery check --write-baseline lists/accepted.jsonl" in ended.stderr
     ended = run_bindery("check", "--baseline", "accepted.jsonl", folder=book)
     assert ended.status == 2
@@ -201,7 +201,7 @@ def test_accepted_findings_follow_a_move(run_bindery: Runner, listed: Path) -> N
     assert "baseline: lists/known.jsonl\n" in (listed / "chapters.yaml").read_text()
     run_bindery("mv", "lists/known.jsonl", "accepted.jsonl", folder=listed)
     ended = run_bindery("mv", "docs/b.md", "far/off/c.md", folder=listed)
-    assert ended.stdout.endswith("accepted.jsonl: the accepted findings follow\n")
+    assert ended.stdout.endswith("accepted.jsonl: updated the accepted findings\n")
     rows = [json.loads(row) for row in (listed / "accepted.jsonl").read_text().splitlines()]
     assert {row["path"] for row in rows} == {"README.md", "far/off/c.md"}
     assert "[o](../../docs/o.md)" in [row["text"] for row in rows]
@@ -220,7 +220,7 @@ def test_accepted_findings_follow_the_formatting(run_bindery: Runner, listed: Pa
     ended = run_bindery("format", folder=listed)
     assert ended.stdout == (
         "README.md: formatted\ndocs/b.md: formatted\n"
-        "accepted.jsonl: the accepted findings follow\nformatted 2 of 2 files\n"
+        "accepted.jsonl: updated the accepted findings\nformatted 2 of 2 files\n"
     )
     assert read_fresh(run_bindery, listed) == before
 
@@ -233,10 +233,8 @@ def test_what_has_moved_away_is_not_called_gone_alone(
     accept_all(run_bindery, book)
     run_bindery("mv", "docs/b.md", "far/c.md", folder=book)
     ended = run_bindery("check", "--baseline", "accepted.jsonl", folder=book)
-    assert (
-        "if its file or its words have only changed, delete the list and write it" in ended.stdout
-    )
-    assert "Under `baseline` in chapters.yaml, `mv` and `format` keep it true" in ended.stdout
+    assert "if only its file or its words changed, delete the list and write it" in ended.stdout
+    assert "With `baseline` in chapters.yaml, `mv` and `format` keep it up to date" in ended.stdout
 
 
 def test_lines_of_other_commands_are_left_alone(run_bindery: Runner, book: Path) -> None:

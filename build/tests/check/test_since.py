@@ -112,7 +112,7 @@ def test_a_gutted_section_is_told_of_at_its_old_heading(run_bindery: Runner, boo
         "b.md:5:1: warning[gutted-section]: this section had 82 words and has 3; "
         "1 link from elsewhere leads here\n"
     )
-    assert "see that these still find what they promise: a.md:7\n" in ended.stdout
+    assert "check that these links still lead to what they promise: a.md:7\n" in ended.stdout
     run_bindery("mv", "b.md", "c.md", "--force", folder=book)
     assert ("c.md", 5, "gutted-section") in check(run_bindery, book, "--since", "HEAD")
 

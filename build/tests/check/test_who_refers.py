@@ -88,7 +88,7 @@ def test_links_are_listed(book: Path, run_bindery: Runner, target: str, expected
 def test_an_unknown_target_is_wrong_use(
     book: Path, run_bindery: Runner, target: str, says: str
 ) -> None:
-    """What is not there is wrong use, with the nearest that is."""
+    """What is not there is a usage error, with the nearest that is."""
     ended = run_bindery("refs", target, folder=book)
     assert (ended.status, ended.stdout) == (2, "")
     assert says in ended.stderr

@@ -64,7 +64,7 @@ def test_a_reader_that_stops_is_not_a_finding(child_environment: dict[str, str])
     ],
 )
 def test_wrong_use_gives_2(run_bindery: Runner, arguments: tuple[str, ...]) -> None:
-    """An option or a command that does not exist is wrong use, and says which."""
+    """An option or a command that does not exist is a usage error, and says which."""
     ended = run_bindery(*arguments, folder=BOOKS / "clean")
     assert ended.status == 2
     assert arguments[-1].lstrip("-") in ended.stderr.lower() or "Missing argument" in ended.stderr
@@ -86,7 +86,7 @@ def test_a_bug_gives_70(run_bindery: Runner, monkeypatch: pytest.MonkeyPatch) ->
     ended = run_bindery("check", folder=BOOKS / "clean")
     assert ended.status == 70
     assert "RuntimeError: this should not happen" in ended.stderr
-    assert "this is a bug of bindery" in ended.stderr
+    assert "this is a bug in bindery" in ended.stderr
 
 
 def test_json_is_for_programs(run_bindery: Runner) -> None:
@@ -140,7 +140,7 @@ def test_paths_choose_findings(run_bindery: Runner) -> None:
         assert ended.stdout.endswith(" 1 error, 0 warnings\n")
     ended = run_bindery("check", "nowhere", folder=book)
     assert ended.status == 2
-    assert "no chapter of the book is at 'nowhere'" in ended.stderr
+    assert "there is no chapter of the book at 'nowhere'" in ended.stderr
 
 
 def test_errors_stop_a_build_unless_it_is_lenient(copy_book, run_bindery: Runner) -> None:
@@ -208,7 +208,7 @@ def test_out_is_a_folder(copy_book, run_bindery: Runner, name: str) -> None:
 def test_an_output_that_the_book_does_not_list_is_not_built(
     make_book: BookMaker, run_bindery: Runner
 ) -> None:
-    """`outputs: formats:` says what a book has; asking for another is wrong use."""
+    """`outputs: formats:` says what a book has; asking for another is a usage error."""
     config = "title: T\nparts:\n  - chapters: [README.md]\noutputs:\n  formats: [epub]\n"
     book = make_book({"chapters.yaml": config, "README.md": "# T\n"})
 
@@ -251,6 +251,6 @@ def test_a_disk_that_takes_no_more_is_told_with_the_file(
     assert ended.returncode == 2, ended.stderr
     head = f"{book / path}:1:1: error[disk]: cannot be read or written: file too large"
     assert head in ended.stderr
-    assert ("--out names another folder" in ended.stderr) == (arguments[0] != "fill")
+    assert ("--out for another output folder" in ended.stderr) == (arguments[0] != "fill")
     assert {path: path.read_bytes() for path in book.rglob("*.md")} == before
     assert list(book.glob("**/.bindery-making-*")) == []

@@ -83,9 +83,7 @@ def test_github_is_told_of_what_it_does_not_show() -> None:
     assert len(annotate(10, 10)) == 20
     lines = annotate(12, 11)
     assert [line.split(" ")[0] for line in lines[:20]] == ["::error"] * 10 + ["::warning"] * 10
-    assert lines[9] == (
-        "::error title=bindery::3 more errors in 1 file: the log of this step lists them"
-    )
+    assert lines[9] == ("::error title=bindery::3 more errors in 1 file: see the log of this step")
     assert lines[20] == "::group::more findings"
     assert lines[21] == "a.md:21:1: error[x]: message 21"
     assert lines[-1] == "::endgroup::"

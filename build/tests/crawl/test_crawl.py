@@ -135,50 +135,50 @@ def _remove_place(out: Path, name: str) -> None:
 _FAULTS: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "site: an anchor is gone": (
         lambda out: _edit(out / "site" / "b.html", 'id="part"', 'id="other"'),
-        """README.md:3:9 error the link of the site to 'b.html#part' on the page 'index.html'
+        """README.md:3:9 error the link in the site to 'b.html#part' on the page 'index.html'
         README.md:3:28 error
         README.md:18:30 error
-        b.md:3:1 error the link of the site to '#part'""",
+        b.md:3:1 error the link in the site to '#part'""",
     ),
     "site: a link leads to another page that is there": (
         lambda out: _edit(out / "site" / "index.html", 'href="b.html#the-end"', 'href="c.html"'),
-        """README.md:3:56 error the site has no link to 'b.html#the-end' for this one
-        README.md:1:1 error the source has no link for that of the site to 'c.html'""",
+        """README.md:3:56 error the site has no link to 'b.html#the-end' for this link
+        README.md:1:1 error the source has no link for the link in the site to 'c.html'""",
     ),
     "site: a menu leads astray": (
         lambda out: _edit(
             out / "site" / "c.html", '<li><a href="b.html">', '<li><a href="d.html">'
         ),
-        "c.md:1:1 error the link of the site to 'd.html' on the page 'c.html'",
+        "c.md:1:1 error the link in the site to 'd.html' on the page 'c.html'",
     ),
     "site: an image for the dark is gone": (
         lambda out: (out / "site" / "dark.png").unlink(),
-        "README.md:8:56 error the link of the site to 'dark.png'",
+        "README.md:8:56 error the link in the site to 'dark.png'",
     ),
     "EPUB: an id is gone": (
         lambda out: _edit_epub(out, "EPUB/text/ch002.xhtml", b'id="b--part"', b'id="b--gone"'),
-        """README.md:3:9 error the link of the EPUB to 'ch002.xhtml#b--part' in 'EPUB/text/ch001
+        """README.md:3:9 error the link in the EPUB to 'ch002.xhtml#b--part' in 'EPUB/text/ch001
         README.md:3:28 error
         README.md:18:30 error
-        b.md:3:1 error the link of the EPUB""",
+        b.md:3:1 error the link in the EPUB""",
     ),
     "EPUB: a file is gone": (
         lambda out: _edit_epub(out, "EPUB/text/ch003.xhtml"),
-        """b.md:9:11 error the link of the EPUB to 'ch003.xhtml#c--c'
+        """b.md:9:11 error the link in the EPUB to 'ch003.xhtml#c--c'
         c.md:1:1 error the EPUB has no 'EPUB/text/ch003.xhtml' for this chapter
-        c.md:1:1 error the link of the EPUB to""",
+        c.md:1:1 error the link in the EPUB to""",
     ),
     "EPUB: an image is gone": (
         lambda out: _edit_epub(out, "EPUB/media/file1.png"),
-        "README.md:1:1 error the link of the EPUB to '../media/file1.png'",
+        "README.md:1:1 error the link in the EPUB to '../media/file1.png'",
     ),
     "PDF: a place is gone": (
         lambda out: _remove_place(out, "b--part"),
-        """README.md:3:9 error the link of the PDF to '#b--part' on page
-        README.md:3:28 error the link of the PDF to '#b--part' on page
-        README.md:18:30 error the link of the PDF
-        b.md:3:1 error the link of the PDF
-        b.md:3:1 error the PDF has no place 'b--part'""",
+        """README.md:3:9 error the link in the PDF to '#b--part' on page
+        README.md:3:28 error the link in the PDF to '#b--part' on page
+        README.md:18:30 error the link in the PDF
+        b.md:3:1 error the link in the PDF
+        b.md:3:1 error the PDF has no destination 'b--part'""",
     ),
 }
 
@@ -266,7 +266,7 @@ def test_a_missing_or_empty_site_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BookError, match="no site to crawl"):
         _crawl(root, root / "dist")
     (root / "dist" / "site").mkdir(parents=True)
-    with pytest.raises(BookError, match="looked at no link"):
+    with pytest.raises(BookError, match="checked no links"):
         _crawl(root, root / "dist")
 
 

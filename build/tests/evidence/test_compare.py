@@ -145,7 +145,7 @@ def test_where_lower_is_better_above_is_worse(seconds: float, verdict: str, wors
     comparison = compare(run, recorded, terms=WAIT)
     assert (comparison.verdict, comparison.is_worse) == (verdict, worse)
     assert "| yours, s (lower is better) |" in write_table(comparison)
-    warned = "far better than recorded needs a reason as much as far worse does"
+    warned = "a result far better than recorded needs an explanation too"
     assert (warned in write_sentences(comparison)) is not worse
 
 
@@ -197,7 +197,7 @@ def test_what_is_open_and_what_differs_is_told() -> None:
     """An unknown power limit and other variables that steer a run do not end a comparison."""
     known = make_record([make_row()], machine=make_machine(700))
     assert say(make_record([make_row()]), known)[1:] == [
-        "not checked: whether yours has a power limit of 700 W too"
+        "not checked: whether yours also has a power limit of 700 W"
     ]
     recorded = make_record([make_row()], environment={"NCCL_ALGO": "Ring", "OMP_NUM_THREADS": "8"})
     run = make_record([make_row()], environment={"NCCL_PROTO": "LL", "OMP_NUM_THREADS": "8"})
@@ -287,8 +287,8 @@ def test_the_output_of_a_tool_is_compared(book: Path, run_bindery: Runner) -> No
     assert ended.stdout.startswith("your 200 GBps is at 52.6 % of")
     assert "NVIDIA H100 too" not in ended.stdout
     ended = run_bindery("compare", "mine.json", folder=book)
-    assert "not checked: whether yours is 8 x NVIDIA H100 too; give the facts" in ended.stdout
-    assert "not checked: whether yours has 1 node and 1 rank too" in ended.stdout
+    assert "not checked: whether yours is also 8 x NVIDIA H100; pass the facts" in ended.stdout
+    assert "not checked: whether yours also has 1 node and 1 rank" in ended.stdout
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_the_output_of_a_tool_is_compared(book: Path, run_bindery: Runner) -> No
         ),
         (
             {"ended": "failed", "exit_status": 1},
-            "in yours the tool ended with status 1: it had found a problem",
+            "your run exited with status 1: the tool found a problem",
         ),
     ],
 )
@@ -315,7 +315,7 @@ def test_a_run_that_went_wrong_is_no_reference(
     assert "(fabric/h100-x8_20260802)" in ended.stdout
     ended = run_bindery("compare", NAME, "--against", name, folder=book)
     assert ended.status == 2
-    assert f"'{name}' is not another complete record of a successful 'fabric'" in ended.stderr
+    assert f"'{name}' is not another complete, successful record of 'fabric'" in ended.stderr
     ended = run_bindery("compare", name, folder=book)
     assert ended.status == 0
     assert words in ended.stdout
@@ -327,7 +327,9 @@ def test_a_stale_reference_is_named_as_such(
     """The reason for which `check` calls a record stale stands behind its date."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "2000000000")
     ended = run_bindery("compare", NAME, folder=book)
-    assert "of 2026-08-02 (stale: measured on 2026-08-02, kept for 730 days) on 8 x" in ended.stdout
+    assert (
+        "of 2026-08-02 (stale: measured on 2026-08-02, shelf life 730 days) on 8 x" in ended.stdout
+    )
 
 
 def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
@@ -348,12 +350,12 @@ def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
     ("arguments", "message"),
     [
         (["fabric/h100-x8_2026080"], "did you mean 'fabric/h100-x8_2026080"),
-        (["none.json"], "there is no file 'none.json', and the book has no such record"),
-        ([NAME, "--facts", "mine.json"], "a record knows its hardware"),
+        (["none.json"], "'none.json' is neither a file nor a record of the book"),
+        ([NAME, "--facts", "mine.json"], "a record already names its hardware"),
         ([NAME, "--tolerance", "much"], "'much' is not a share: write 5% or 0.05"),
-        (["text.json"], "this is not JSON: expecting value"),
-        (["plain.json"], "nothing says which results of 'plain' are alike"),
-        (["broken.json"], "scripts/broken.py:2:1: error[config]: COMPARE has a wrong 'keys'"),
+        (["text.json"], "this is not valid JSON: expecting value"),
+        (["plain.json"], "'plain' does not declare which of its results are comparable"),
+        (["broken.json"], "scripts/broken.py:2:1: error[config]: COMPARE has an invalid 'keys'"),
         (["mine.json", "--facts", "mine.json"], "'tool': input should be 'env_report'"),
     ],
 )

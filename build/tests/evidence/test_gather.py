@@ -95,7 +95,7 @@ def test_a_tool_without_records_is_to_be_run(make_book: BookMaker) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("ORDER BY size", "ORDER BY does not tell row 1 from row 2"),
+        ("ORDER BY size", "ORDER BY does not distinguish rows 1 and 2"),
         ("ORDER BY size, name", ""),
     ],
 )

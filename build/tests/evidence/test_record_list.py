@@ -77,7 +77,7 @@ def test_every_record_is_listed_with_its_state(book: Path, run_bindery: Runner) 
     ]  # fmt: skip
     assert rows["clock/g"][1:] == [
         "1 (now 2)", "full", h100, "1 on 1 node", "2026-11-03", "17", "partial: timeout", "nothing",
-        "stale: method 1, and clock is at 2",
+        "stale: method 1, but clock is now at 2",
     ]  # fmt: skip
     assert rows["timer/a"][1:] == [
         "1", "full", h100, "1 on 1 node", "2026-11-01", "19", "whole", "1 view in 1 chapter", "ok",
@@ -88,7 +88,7 @@ def test_every_record_is_listed_with_its_state(book: Path, run_bindery: Runner) 
         "unused",
     ]  # fmt: skip
     assert rows["timer/d"][4] == "16 on 2 nodes"
-    assert rows["timer/d"][-1] == "stale: measured on 2024-01-01, kept for 730 days"
+    assert rows["timer/d"][-1] == "stale: measured on 2024-01-01, shelf life 730 days"
     assert rows["meter/e"][-1].startswith("edited: 'results.0.seconds' was changed")
     assert rows["meter/f"][-1].startswith("refused: ")
 

@@ -74,8 +74,8 @@ def test_a_run_of_the_future_is_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "hint"),
     [
-        ({"results": [{"a": 10**30}]}, "measure again, and let the tool write it as 1.5e20"),
-        ({"user": "me"}, "the schema is scripts/schemas/record-2.json in the repository"),
+        ({"results": [{"a": 10**30}]}, "make the tool write it as 1.5e20, then measure again"),
+        ({"user": "me"}, "see the schema scripts/schemas/record-2.json in the bindery repository"),
     ],
 )
 def test_no_hint_asks_to_edit_a_record(changes: dict[str, Any], hint: str) -> None:
@@ -99,8 +99,8 @@ def test_how_to_measure_again_is_told() -> None:
         ([{"time": 1}], {}, "'units': the column 'time' has no unit; one of: 1, s, B, FLOP, "),
         ([{"t": 1}], {"t": "ms"}, "'units.t': 'ms' is not a base unit; store seconds, with the "),
         ([{"rate": 1}], {"rate": "banana"}, "'units.rate': 'banana' is not a base unit; one of"),
-        ([{"a": 1}], {"a": "1", "b": "1"}, "'units.b': no row of the results has such a column"),
-        ([{"a": "x"}], {"a": "1"}, "'units.a': only a column of numbers has a unit"),
+        ([{"a": 1}], {"a": "1", "b": "1"}, "'units.b': no row of the results has this column"),
+        ([{"a": "x"}], {"a": "1"}, "'units.a': only a column of numbers can have a unit"),
     ],
 )
 def test_a_wrong_unit_is_refused(
@@ -223,6 +223,6 @@ def test_alike_machines_become_one_with_the_worst_of_the_moment() -> None:
 def test_unlike_machines_are_never_merged(other: Machine, field: str) -> None:
     """What decides speed has to be the same on all nodes; the node that differs is named."""
     same = make_machine(1)
-    message = rf"'{re.escape(field)}' is '.*' on node 1, and '.*' on node 3"
+    message = rf"'{re.escape(field)}' is '.*' on node 1, but '.*' on node 3"
     with pytest.raises(UnlikeMachinesError, match=message):
         merge_machines([same, same, other])

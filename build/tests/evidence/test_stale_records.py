@@ -39,7 +39,7 @@ def test_the_method_is_what_python_would_see(source: str, method: int | None) ->
 @pytest.mark.parametrize(
     ("path", "old", "new", "reason"),
     [
-        ("scripts/timer.py", "= 1", "= BASE + 1", "timer names none that can be read"),
+        ("scripts/timer.py", "= 1", "= BASE + 1", "timer declares no readable METHOD"),
         ("chapters.yaml", "  timer:\n", "  other:\n", "the book has no tool 'timer'"),
     ],
 )
@@ -54,7 +54,7 @@ def test_a_quoted_record_of_an_unknown_method_is_stale(
     (root / path).write_text((root / path).read_text().replace(old, new))
     messages = [f.message for f in inspect_book(root).findings if f.rule == "old-method"]
     assert messages == [
-        f"this {what} quotes '{RECORD}': method 1, and {reason}" for what in QUOTATIONS
+        f"this {what} quotes '{RECORD}': method 1, but {reason}" for what in QUOTATIONS
     ]
 
 

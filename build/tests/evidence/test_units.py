@@ -52,10 +52,10 @@ def test_units_are_read(name: str, expected: tuple[str, float] | None) -> None:
         ("plain * 100", "%", "derived", "plain * 100"),
         ("odd", "banana", "vendor", ""),
         ("speed / power", "GB/s per W", "derived", "speed / power"),
-        ("speed", "MB/s", "MB/s, and what it shows is in GB/s", "multiply it by 1000 in the query"),
-        ("speed", "kg", "kg, and what it shows is in GB/s", "give the column the unit of its data"),
-        ("speed", "W", "W, and what it shows is in GB/s", "these are units of different things"),
-        ("speed * 1000", "GB/s", "GB/s, and what it shows is in GB/s times 1000", "multiply it"),
+        ("speed", "MB/s", "MB/s, but its values are in GB/s", "multiply it by 1000 in the query"),
+        ("speed", "kg", "kg, but its values are in GB/s", "use the unit of the data in the header"),
+        ("speed", "W", "W, but its values are in GB/s", "the units are incompatible"),
+        ("speed * 1000", "GB/s", "GB/s, but its values are in GB/s times 1000", "multiply it"),
     ],
 )
 def test_only_a_change_of_unit_keeps_its_class(
@@ -72,7 +72,7 @@ def test_only_a_change_of_unit_keeps_its_class(
     evidence = inspect_book(make_book(files)).evidence
     if evidence.findings:
         (finding,) = evidence.findings
-        assert finding.message == f"the column 'x' is shown in {first}"
+        assert finding.message == f"the column 'x' is labeled {first}"
         assert finding.help.startswith(second)
         return
     provenance = evidence.provenance["v"].cells[0][0]

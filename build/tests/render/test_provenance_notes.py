@@ -144,7 +144,7 @@ def test_a_stale_row_says_so(open_page: Callable[..., Any]) -> None:
         assert row.get("class") == "stale"
         assert row.xpath("td[1]/span[@class='stale']")[0].text == "stale"
     (note,) = read_notes(article, cells["4096"])
-    assert "stale (method 1, and ruler is at 2)" in note
+    assert "stale (method 1, but ruler is now at 2)" in note
     assert "2 nodes, 4 ranks" in note
     assert "partial: timeout" in note
 
@@ -224,7 +224,7 @@ def test_the_appendix_lists_every_record_and_data_file(open_page: Callable[..., 
             "R2",
             "ruler",
             "1",
-            "2026-11-20, partial, stale: method 1, and ruler is at 2",
+            "2026-11-20, partial, stale: method 1, but ruler is now at 2",
             "M1, 2 nodes, 4 ranks",
             "Chips: Lengths",
         ],

@@ -230,7 +230,7 @@ def test_a_finger_reads_where_a_number_comes_from(open_evidence: Callable[..., A
     page = open_evidence("chips/index.html", width=390, has_touch=True)
     tip = page.locator(TIP)
     find_number(page, "4096").tap()
-    assert "stale (method 1, and ruler is at 2)" in tip.inner_text()
+    assert "stale (method 1, but ruler is now at 2)" in tip.inner_text()
     box = tip.bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 390

@@ -133,7 +133,7 @@ def read_results(page: Any, typed: str) -> list[tuple[str, str]]:
     page.locator("dialog.search input").fill(typed)  # at once: no search for a part of it
     page.wait_for_function(
         """() => document.querySelector('dialog.search .state').textContent
-            .match(/sections? in/)"""
+            .match(/sections?$/)"""
     )
     options = page.locator("[role=option]").all()
     return [(o.locator("b").inner_text(), o.locator("span").inner_text()) for o in options]

@@ -100,11 +100,14 @@ def test_ragged_rows_are_shown(make_book: BookMaker, run_bindery: Runner) -> Non
     root = make_book({"README.md": "# A\n\n|a|b|\n|-|-|\n|1|\n"})
     ended = run_bindery("format", folder=root)
     assert ended.status == 1
-    assert "README.md:5:1: warning[unformatted]: the columns of this table are 2" in ended.stdout
+    assert (
+        "README.md:5:1: warning[unformatted]: this row has 1 cell, but the table has 2 columns"
+        in ended.stdout
+    )
 
 
 def test_a_path_without_markdown_is_wrong_use(make_book: BookMaker, run_bindery: Runner) -> None:
-    """A path that names no Markdown file is wrong use."""
+    """A path that names no Markdown file is a usage error."""
     root = make_book({"README.md": "# A\n"})
     ended = run_bindery("format", "nowhere", folder=root)
-    assert (ended.status, "no Markdown file is at 'nowhere'" in ended.stderr) == (2, True)
+    assert (ended.status, "there is no Markdown file at 'nowhere'" in ended.stderr) == (2, True)

@@ -118,7 +118,7 @@ def test_a_folder_shown_by_its_readme_is_followed(book: Path) -> None:
     plan = move(book, "parts/README.md", "parts/first.md")
     assert "[sub](parts/first.md)" in (book / "README.md").read_text()
     assert [note.message for note in plan.notes][:1] == [
-        "'parts/' is now typed 'parts/first.md': moving back will not undo that"
+        "'parts/' is now typed 'parts/first.md': moving back will not restore it"
     ]
 
 
@@ -127,7 +127,7 @@ def test_a_folder_that_gets_a_page_is_noted(book: Path) -> None:
     (book / "README.md").write_text("# Book\n\n[pictures](images)\n")
     plan = move(book, "docs/sub/README.md", "images/README.md")
     assert [note.message for note in plan.notes] == [
-        "'images' now leads to 'images/README.md': moving back will not undo that"
+        "'images' now leads to 'images/README.md': moving back will not restore it"
     ]
 
 
@@ -373,9 +373,9 @@ def test_code_that_names_the_old_path_is_shown(book: Path, run_bindery: Runner) 
     """A command is not a link and stays as it is, so the author is told where it is."""
     (book / "CONTRIBUTING.md").write_text("Run `spell docs/guide.md` and not adocs/guide.md\n")
     ended = run_bindery("mv", "docs/guide.md", "g.md", folder=book)
-    place = "CONTRIBUTING.md:1:12: 'docs/guide.md' is named here"
+    place = "CONTRIBUTING.md:1:12: 'docs/guide.md' is not a link"
     assert ended.stdout.splitlines()[1:] == [
-        f"{place}, and this is not a link: see whether it holds"
+        f"{place} and was not changed: check whether it is right"
     ]
 
 
@@ -390,18 +390,18 @@ def test_code_that_names_the_old_path_is_shown(book: Path, run_bindery: Runner) 
         (".", "x", "the root cannot be moved"),
         ("chapters.yaml", "x.yaml", "'chapters.yaml' cannot be moved"),
         ("docs", "docs/sub/docs", "'docs' cannot be moved into itself"),
-        ("docs/guide.md", "docs/b.md", "'docs/b.md' is there already"),
-        ("docs/guide.md", "docs", "'docs/guide.md' is there already"),
-        ("docs/guide.md", "../g.md", "'../g.md' is outside the folder"),
-        ("/etc/hostname", "x", "is outside the folder"),
+        ("docs/guide.md", "docs/b.md", "'docs/b.md' already exists"),
+        ("docs/guide.md", "docs", "'docs/guide.md' already exists"),
+        ("docs/guide.md", "../g.md", "'../g.md' is outside the book's folder"),
+        ("/etc/hostname", "x", "is outside the book's folder"),
         ("docs/guide.md", "docs/b.md/g.md", "'docs/b.md' is a file, not a folder"),
-        ("docs/guide.md", "docs/guide.txt", "a chapter, and its name ends in .md"),
+        ("docs/guide.md", "docs/guide.txt", "a chapter, so its name must end in .md"),
     ],
 )
 def test_a_move_that_cannot_be_is_refused(
     book: Path, run_bindery: Runner, old: str, new: str, says: str
 ) -> None:
-    """What cannot be moved there is wrong use, and nothing changes."""
+    """What cannot be moved there is a usage error, and nothing changes."""
     before = read_tree(book)
     ended = run_bindery("mv", old, new, folder=book)
     assert ended.status == 2, ended.stdout
@@ -412,16 +412,16 @@ def test_a_move_that_cannot_be_is_refused(
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("book", "text", "'book' is the folder of the chapters"),
-        ("book/a.md", "a.md", "chapters belong in the folder 'book'"),
-        ("scripts/timer.py", "scripts/clock.py", "records and views call it so"),
-        ("scripts", "tools", "'scripts/records' has a fixed place"),
-        ("scripts/records/timer/x_20261120.json", "x.json", "records are found by it"),
-        ("book/data/d.csv", "book/data/e.csv", "views call data files by name"),
-        ("book/sub/notes.md", "scripts/records/notes.md", "'scripts/records' has a fixed place"),
-        ("book/views/v.sql", "book/v.sql", "chapters call views by name"),
-        ("book/views/v.sql", "book/views/v-dark.sql", "'v-dark' cannot be the name of a view"),
-        ("book/figures/v.svg", "book/v.svg", "`bindery fill` draws the plots of views there"),
+        ("book", "text", "'book' is the chapters' folder"),
+        ("book/a.md", "a.md", "chapters must be in the folder 'book'"),
+        ("scripts/timer.py", "scripts/clock.py", "records and views know"),
+        ("scripts", "tools", "'scripts/records' is reserved"),
+        ("scripts/records/timer/x_20261120.json", "x.json", "bindery finds records there"),
+        ("book/data/d.csv", "book/data/e.csv", "views use data files by name"),
+        ("book/sub/notes.md", "scripts/records/notes.md", "'scripts/records' is reserved"),
+        ("book/views/v.sql", "book/v.sql", "chapters quote views by name"),
+        ("book/views/v.sql", "book/views/v-dark.sql", "'v-dark' is not a valid view name"),
+        ("book/figures/v.svg", "book/v.svg", "`bindery fill` draws plots there"),
     ],
 )
 def test_what_has_its_place_stays(
@@ -450,8 +450,8 @@ def test_a_link_that_would_break_stops_the_move(make_book: BookMaker, run_binder
     before = read_tree(root)
     ended = run_bindery("mv", "logs/x.txt", "x.txt", folder=root)
     assert ended.status == 1
-    assert "README.md:3:7: error[refused-move]: 'logs' would not lead" in ended.stderr
-    assert "the folder 'logs' would be gone, for nothing is left in it" in ended.stderr
+    assert "README.md:3:7: error[refused-move]: 'logs' would lead elsewhere" in ended.stderr
+    assert "the folder 'logs' would be removed because it becomes empty" in ended.stderr
     assert read_tree(root) == before
 
 

@@ -161,7 +161,7 @@ def test_the_python_that_is_named_runs_the_tool(
 
 
 ENDINGS = {
-    "slow": (("--timeout", "2"), "timeout", 1, "was stopped after its 2 s"),
+    "slow": (("--timeout", "2"), "timeout", 1, "was stopped after its limit of 2 s"),
     "loud": (("--output", "0.1"), "output", 1, "was stopped: it printed more than 0.10 MiB"),
     "signal": ((), "crashed", -11, "was ended by the signal SIGSEGV"),
 }
@@ -207,7 +207,7 @@ def test_results_that_do_not_fit_a_record_are_not_lost(book: Path, run_bindery: 
     ended = run_bindery("run", "timer", "--profile", "milli", folder=book)
     assert "'units.time': 'ms' is not a base unit; store seconds" in ended.stderr
     (folder,) = (book / "dist/runs").iterdir()
-    assert f"'dist/runs/{folder.name}/run.log', with its results beside it" in ended.stderr
+    assert f"'dist/runs/{folder.name}/run.log', with the results next to it" in ended.stderr
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     assert results["results"] == [{"time": 5}]
 
@@ -273,15 +273,23 @@ def test_added_arguments_are_recorded_without_folders(book: Path, run_bindery: R
     ("arguments", "status", "message"),
     [
         (("timr",), 2, "did you mean 'timer'?"),
-        (("timer", "--profile", "huge"), 2, "it has: demo, slow, stubborn, broken, nan"),
-        (("env_report",), 2, "every other record includes its facts"),
-        (("timer", "--timeout", "soon"), 2, "'soon' is not an amount above zero"),
+        (("timer", "--profile", "huge"), 2, "profiles: demo, slow, stubborn, broken, nan"),
+        (("env_report",), 2, "all other records include its facts"),
+        (("timer", "--timeout", "soon"), 2, "'soon' is not a positive amount"),
         (("timer", "--profile", "every"), 2, "the profile 'every' of 'timer' needs an accelerator"),
         (("timer", "--profile", "stubborn", "--timeout", "1.5"), 1, "and left no results"),
         (("timer", "--profile", "nan"), 1, "it is NaN, which cannot be compared; write null"),
-        (("timer", "--profile", "torn"), 1, "are not JSON: Expecting value: line 2 column 14"),
-        (("timer", "--profile", "method"), 1, "reports method 4, and its constant METHOD is 3"),
-        (("timer", "--profile", "broken"), 1, "a tool gets --json PATH and writes its results"),
+        (
+            ("timer", "--profile", "torn"),
+            1,
+            "are not valid JSON: Expecting value: line 2 column 14",
+        ),
+        (("timer", "--profile", "method"), 1, "reports method 4, but its constant METHOD is 3"),
+        (
+            ("timer", "--profile", "broken"),
+            1,
+            "the tool must write results to the path given with --json",
+        ),
     ],
 )
 def test_a_run_that_goes_wrong_leaves_no_record(
@@ -300,11 +308,11 @@ def test_a_run_that_goes_wrong_leaves_no_record(
     [
         (
             "METHOD = 'one'",
-            "the constant METHOD of 'timer' cannot be used: input should be a va",
+            "the constant METHOD of 'timer' is invalid: input should be a va",
         ),
-        ("PROFILES = {'demo': '--x'}", "PROFILES of 'timer' cannot be used: input should be a val"),
+        ("PROFILES = {'demo': '--x'}", "PROFILES of 'timer' is invalid: input should be a val"),
         ("RANKS = {'tiny': 2}", "RANKS of 'timer' names a profile 'tiny' that does not exist"),
-        ("METHOD = time.daylight + 1", "METHOD of 'timer' has to be a literal: bindery reads it"),
+        ("METHOD = time.daylight + 1", "METHOD of 'timer' must be a literal: bindery reads it"),
         ("PROFILES = {'demo': [], 'custom': []}", "PROFILES of 'timer' cannot have 'custom', the"),
     ],
 )
@@ -356,8 +364,8 @@ def test_nodes_that_are_not_alike_give_no_record(book: Path) -> None:
     other = {**first, "machine": {"label": "cpu", "cpu": {"cores": 4}}}
     newer = {**first, "software": {"torch": "2.14"}}
     for facts, words in (
-        (other, "'cpu.cores' is '2' on node 1, and '4' on node 2"),
-        (newer, "'torch' is '2.13' on node 1, and '2.14' on node 2"),
+        (other, "'cpu.cores' is '2' on node 1, but '4' on node 2"),
+        (newer, "'torch' is '2.13' on node 1, but '2.14' on node 2"),
     ):
         finding = make_record(plan, OUTPUT, [first, facts], ended="done", exit_status=0)
         assert isinstance(finding, Finding)
@@ -385,8 +393,8 @@ def test_a_book_without_facts_is_told_how_to_get_them(book: Path, run_bindery: R
     (book / "chapters.yaml").write_text("\n".join(kept), encoding="utf-8")
     ended = run_bindery("run", "timer", folder=book)
     assert ended.status == 2
-    assert "no tool 'env_report', which reports the facts of the machine" in ended.stderr
-    assert "put env_report.py, the file that `bindery bundle env_report` writes" in ended.stderr
+    assert "no tool 'env_report', which reports the facts about the machine" in ended.stderr
+    assert "write env_report.py with `bindery bundle env_report`" in ended.stderr
 
 
 def test_values_are_cleaned_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,13 +188,13 @@ def book(make_book: BookMaker) -> Path:
     ("arguments", "message"),
     [
         (["counter", "--nodes", "2"], "--nodes is for runs on a cluster"),
-        (["counter", "--on", "slurm", "--nodes", "2"], "which cannot use 2 nodes"),
+        (["counter", "--on", "slurm", "--nodes", "2"], "cannot use 2 nodes"),
         (["counter", "--on", "slurm", "--sweep", "steps"], "'steps' is not a sweep"),
         (["counter", "--on", "slurm", "--sweep", "n="], "the sweep of 'n' has an empty value"),
         (["counter", "--on", "slurm", "--sweep", "n=1,1"], "the sweep of 'n' repeats a value"),
-        (["counter", "--on", "slurm", "--container", "a.sif"], "belong together"),
-        (["counter", "--on", "slurm", "--sbatch", "C=x"], "'C=x' is not an option of sbatch"),
-        (["--collect", "scripts"], "'scripts' is not the folder of a run"),
+        (["counter", "--on", "slurm", "--container", "a.sif"], "must be given together"),
+        (["counter", "--on", "slurm", "--sbatch", "C=x"], "'C=x' is not an sbatch option"),
+        (["--collect", "scripts"], "'scripts' is not a run folder"),
         ([], "no tool is named"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_rank_for_each_accelerator_needs_their_number(book: Path) -> None:
     tool = book / "scripts" / "counter.py"
     tool.write_text(tool.read_text() + '\nRANKS = {"demo": "accelerators"}\n')
     plan = plan_run(book, "counter", "demo")
-    with pytest.raises(ConfigError, match="starts a rank per accelerator"):
+    with pytest.raises(ConfigError, match="starts one rank per accelerator"):
         write_run(plan, Request(seconds=60, log_bytes=1000))
     job = write_run(plan, Request(seconds=60, log_bytes=1000, gpus=4))
     assert "--nproc-per-node 4" in (job.folder / "node.sh").read_text()
@@ -372,7 +372,7 @@ def test_a_run_ends_when_its_time_is_up(login: Login) -> None:
     arguments = ("--on", "slurm", "--profile", "long", "--timeout", "2")
     status, _, err = login.run("counter", *arguments)
     assert status == 1
-    assert "'counter' was stopped after its 2 s\n" in err
+    assert "'counter' was stopped after its limit of 2 s\n" in err
     (record,) = login.records()
     assert (record["ended"], record["complete"]) == ("timeout", False)
     assert record["seconds"] >= 1
@@ -432,7 +432,7 @@ def test_an_impossible_request_is_told_in_slurms_words(login: Login) -> None:
     """What no partition has ends at once, and nothing of it stays in the queue or on disk."""
     status, out, err = login.run("counter", "--on", "slurm", "--gpus", "3")
     assert (status, out) == (1, "")
-    assert "Slurm refused the run of 'counter': Batch job submission failed: " in err
+    assert "Slurm rejected the run of 'counter': Batch job submission failed: " in err
     assert "sinfo" in err
     assert login.cluster.queue() == []
     assert list((login.book / "dist/runs").iterdir()) == []

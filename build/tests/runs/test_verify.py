@@ -99,7 +99,7 @@ def test_what_was_never_stored_is_said(book: Path) -> None:
         ("'sums' has no stored table", "run `bindery run sums --text table`"),
         ("'sums' has no stored options", "run `bindery run sums --texts`"),
         (
-            "'sums' has no record of its profile 'demo' to compare with",
+            "'sums' has no record of profile 'demo' to compare with",
             "make one with `bindery run sums --profile demo`",
         ),
     ]
@@ -127,18 +127,18 @@ def test_each_class_is_held_to_its_own(stored: Path, output: str) -> None:
     change(stored, "sum(options.numbers)", "sum(options.numbers) + 1")
     expected = ["line 1 of the table of 'sums' is now '| sum | 6 |'"]
     if output == "exact":
-        expected.append("'total' in row 1 of the results of 'sums' is now 6, and was 5")
+        expected.append("'total' in row 1 of the results of 'sums' is now 6, but was 5")
     assert read_messages(stored) == expected
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"total": "1"}', '"total": "B"}', "the unit of 'total' of 'sums' is now 'B', and was '1'"),
+        ('"total": "1"}', '"total": "B"}', "the unit of 'total' of 'sums' is now 'B', but was '1'"),
         (
             'units = {"n": "1", "total": "1"}',
             'units = {"n": "1"}; row["total"] = str(total)',
-            "the column 'total' of 'sums' is now text, and was a number",
+            "the column 'total' of 'sums' is now text, but was a number",
         ),
         (
             'units = {"n": "1", "total": "1"}',
@@ -174,7 +174,7 @@ def test_facts_of_this_machine_have_their_shape(book: Path) -> None:
     )
     path.write_text(source, encoding="utf-8")
     (message,) = read_messages(book, ["env_report"])
-    assert message.endswith("do not fit the schema: 'machine.owner': the schema has no such field")
+    assert message.endswith("are invalid: 'machine.owner': the schema has no such field")
 
 
 def test_unknown_tools_and_texts_are_wrong_use(book: Path) -> None:

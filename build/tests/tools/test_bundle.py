@@ -98,13 +98,13 @@ def test_a_tool_without_the_kit_is_left_as_it_is() -> None:
     ("name", "before", "after", "message"),
     [
         ("scripts/kit/words.py", 'SIGN = "!"', 'SIGN = add = "!"',
-         "scripts/kit/sums.py: 'add' is defined in scripts/kit/words.py too; rename"),
+         "scripts/kit/sums.py: 'add' is in scripts/kit/words.py too; rename one"),
         ("scripts/shop/price.py", "import add\n", "import add as plus\n",
          "scripts/shop/price.py:13: import from kit without `as`"),
         ("scripts/shop/price.py", "    print(", "    from kit.words import SIGN\n    print(",
          "scripts/shop/price.py:20: import from kit at the top of the file"),
         ("scripts/kit/__init__.py", "", None,
-         "scripts/shop/price.py: imports from kit, and no folder above it has kit/__init__.py"),
+         "scripts/shop/price.py: imports from kit, but no folder above it has kit/__init__.py"),
         ("scripts/kit/words.py", "", None, "No such file"),
     ],
 )  # fmt: skip

@@ -188,10 +188,10 @@ def test_what_cannot_be_translated_is_named(body: str, said: str) -> None:
     ("source", "said"),
     [
         ("x = 1\n", "no constant CALCULATORS"),
-        ("def f(:\n", "this is not Python"),
-        ("CALCULATORS = 3\n", "has to be a tuple"),
+        ("def f(:\n", "this is not valid Python"),
+        ("CALCULATORS = 3\n", "must be a tuple"),
         ("CALCULATORS = (Calculator(1),)\n", "no class 'Calculator'"),
-        ("CALCULATORS = (lost,)\n", "'lost' is not known"),
+        ("CALCULATORS = (lost,)\n", "'lost' is unknown"),
     ],
 )
 def test_a_tool_without_calculators_is_refused(source: str, said: str) -> None:

@@ -65,7 +65,7 @@ def test_a_broken_line_is_reported(
     root = make_book({"a.md": "# A\n\n<https://a.net/>\n", NAME: text})
     ended = run_bindery("html", folder=root)
     assert ended.status == 2
-    message = "error[config]: this line of the memory of links is not an answer"
+    message = "error[config]: this line of remembered links is invalid"
     assert f"links.jsonl:2:1: {message}" in ended.stderr
     assert f"links.jsonl:4:1: {message}" in ended.stderr
     assert not (root / "dist" / "site").exists()

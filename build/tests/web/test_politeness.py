@@ -105,7 +105,9 @@ def test_robots_that_cannot_be_read_allow_nothing(answer: Answer, verdict: str) 
         url = server.url("/a")
         judged = ask([url], clock=FakeTime().clock)[url]
         assert judged.verdict == verdict
-        assert ("/robots.txt asks" in judged.reason) == (verdict == "gated")
+        assert ("/robots.txt requires" in judged.reason or "disallows" in judged.reason) == (
+            verdict == "gated"
+        )
         assert server.count("/a") == (verdict == "live")
 
 

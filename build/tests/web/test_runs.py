@@ -89,21 +89,21 @@ a.md:3:52: warning[web-moved]: '@/old' has moved to '@/new'
 = help: `bindery links --external --fix` writes the new address
 a.md:4:11: warning[web-anchor]: the page has no anchor '#install'
 = help: did you mean '#installing'?
-a.md:6:2: error[web-dead]: '@/lost)' is dead: answers 404
-= help: did you mean '@/lost'? the bracket at the end is part of the address
-a.md:11:9: error[web-dead]: '@/gone' is dead: answers 404
+a.md:6:2: error[web-dead]: '@/lost)' is dead: returns status 404
+= help: did you mean '@/lost'? the closing bracket is part of the address
+a.md:11:9: error[web-dead]: '@/gone' is dead: returns status 404
 = help: correct or remove it; --archive looks for a copy in the Wayback Machine
-asked 7 links on 1 host: 2 live, 1 moved, 3 dead, 1 gated, 1 anchor missing; left out: 1 private host
+checked 7 links on 1 host: 2 live, 1 moved, 3 dead, 1 gated, 1 anchor missing; skipped: 1 private host
 """  # noqa: E501 - a report is not wrapped
 PROGRESS = """\
-asking 7 links on 1 host; the longest queue is that of HOST: 6 pages, at least 0 s
+checking 7 links on 1 host; the longest queue is HOST: 6 pages, at least 0 s
 1/7 live        @/live
 2/7 live        @/live#install (the page has no such anchor)
 3/7 moved       @/old -> @/new
-4/7 gated       @/wall (answers 403: it does not answer programs)
-5/7 dead        @/lost) (answers 404)
-6/7 dead        @/excused (answers 404)
-7/7 dead        @/gone (answers 404)
+4/7 gated       @/wall (returns status 403: it rejects automated requests)
+5/7 dead        @/lost) (returns status 404)
+6/7 dead        @/excused (returns status 404)
+7/7 dead        @/gone (returns status 404)
 """
 
 
@@ -170,7 +170,9 @@ def test_what_is_known_is_not_asked_again(
         second = capsys.readouterr().out.split("\n\n")
         assert len(server.requests) == count
         assert second[:-1] == first[:-1]
-        assert second[-1].startswith("asked 0 links on 0 hosts, 3 known from earlier runs: 1 live")
+        assert second[-1].startswith(
+            "checked 0 links on 0 hosts, 3 known from earlier runs: 1 live"
+        )
         lines = (root / "links.jsonl").read_text("utf-8").splitlines()
         assert [json.loads(line)["url"] for line in lines] == sorted(urls)
 
@@ -286,8 +288,8 @@ def test_a_chapter_that_has_changed_stays(
         assert (root / "b.md").read_text("utf-8") == files["b.md"]
         assert server.url("/b") in (root / "c.md").read_text("utf-8")
         out = capsys.readouterr().out
-        assert "'a.md' has changed while the web was asked" in out
-        assert "'b.md' is read-only, and stays as it is" in out
+        assert "'a.md' has changed during the run" in out
+        assert "'b.md' is read-only" in out
 
 
 LISTED = "baseline: accepted.jsonl\n"
@@ -305,7 +307,7 @@ def test_accepted_findings_follow_new_addresses(
         root = make_book(files, extra=LISTED)
         assert sift_listed(inspect_book(root)).fresh == ()
         assert run(root, Wishes(fix=True)) == 0
-        assert "\naccepted.jsonl: the accepted findings follow\nwrote " in capsys.readouterr().err
+        assert "\naccepted.jsonl: updated the accepted findings\nwrote " in capsys.readouterr().err
         sifted = sift_listed(inspect_book(root))
         assert (sifted.fresh, sifted.gone) == ((), ())
         assert [finding.rule for finding in sifted.accepted] == ["dead-link"]

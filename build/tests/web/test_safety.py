@@ -183,7 +183,7 @@ def test_behind_a_proxy_names_are_judged_as_written(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("https_proxy", "http://u:secret@p:x", "the proxy that the environment names for https"),
+        ("https_proxy", "http://u:secret@p:x", "the proxy for https in the environment"),
         ("SSL_CERT_FILE", "/no/such/file", "SSL_CERT_FILE or SSL_CERT_DIR cannot be read"),
     ],
 )
@@ -220,4 +220,4 @@ def test_a_slow_look_up_is_left() -> None:
         urls = [f"http://{name}.org:{server.port}/" for name in ("slow", "quick")]
         answers = ask(urls, BRIEF, look_up=look_up, find_reason=allow_first)
     assert [answers[url].verdict for url in urls] == ["unreachable", "live"]
-    assert answers[urls[0]].reason == "no answer within 1 s"
+    assert answers[urls[0]].reason == "no response within 1 s"

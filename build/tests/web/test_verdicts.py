@@ -20,16 +20,16 @@ from faulty_server import (
     ("answer", "verdict", "reason"),
     [
         (Answer(body="<p>hello"), "live", ""),
-        (Answer(404), "dead", "answers 404"),
-        (Answer(403), "gated", "answers 403: it does not answer programs"),
-        (Answer(405), "gated", "answers 405 to programs"),
-        (Answer(500), "unreachable", "answers 500"),
-        (Answer(429), "throttled", "answers 429"),
+        (Answer(404), "dead", "returns status 404"),
+        (Answer(403), "gated", "returns status 403: it rejects automated requests"),
+        (Answer(405), "gated", "returns status 405 to automated requests"),
+        (Answer(500), "unreachable", "returns status 500"),
+        (Answer(429), "throttled", "returns status 429"),
         (Answer(body=b"\xff\xfe\x00bad", kind="text/html; charset=no-such"), "live", ""),
         (Answer(body=b"<html", kind="application/octet-stream"), "live", ""),
         (Answer(body="<p>ab", fault="truncated"), "live", ""),
         (Answer(fault="reset"), "unreachable", None),
-        (Answer(fault="silent"), "unreachable", "no answer within 1 s"),
+        (Answer(fault="silent"), "unreachable", "no response within 1 s"),
     ],
 )  # fmt: skip
 def test_each_answer_has_its_verdict(answer: Answer, verdict: str, reason: str | None) -> None:
@@ -97,7 +97,7 @@ def test_a_redirect_to_a_dead_page_is_dead() -> None:
     """The page at the end of the redirects counts, and the reason names it."""
     judged, server = ask_paths({"/a": redirect(301, "/b"), "/b": Answer(410)})
     assert judged.verdict == "dead"
-    assert judged.reason == f"redirects to '{server.url('/b')}', which answers 410"
+    assert judged.reason == f"redirects to '{server.url('/b')}', which returns status 410"
 
 
 def test_redirects_are_followed_ten_times() -> None:

@@ -129,7 +129,7 @@ def test_a_stale_table_can_say_so_instead(book: Path, run_bindery: Runner) -> No
     change(book / "scripts/timer.py", "METHOD = 3", "METHOD = 4")
     assert run_bindery("fill", folder=book).status == 0
     text = (book / "README.md").read_text()
-    assert re.search(r"\n\*Stale: timer/\S+ \(method 3, and timer is at 4\)\.\*\n", text)
+    assert re.search(r"\n\*Stale: timer/\S+ \(method 3, but timer is now at 4\)\.\*\n", text)
     assert "-->600.0 ms (stale)<!-- /value" in text
     assert run_bindery("check", folder=book).stdout.endswith("0 errors, 0 warnings\n")
     assert "timer/" in run_bindery("records", "--stale", folder=book).stdout

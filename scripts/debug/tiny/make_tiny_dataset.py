@@ -26,7 +26,7 @@ newline more than its text, which pack removes, because editors add one.
 
 It needs datasets (not for --demo). --demo unpacks synthetic records, edits one, packs them, and
 prints `as expected` where nothing else has changed. Exit status: 0 done, 1 something else has
-changed, 2 wrong use.
+changed, 2 usage error.
 """
 
 import argparse

@@ -31,7 +31,7 @@ It needs transformers; sentencepiece and protobuf for that tokenizer, pillow for
 answer: `works` for each model. Then use the folders wherever a program takes the name of a model,
 as in `from_pretrained("models/llama-bpe")`.
 
-Exit status: 0 done, 1 a model does not work, 2 wrong use.
+Exit status: 0 done, 1 a model does not work, 2 usage error.
 """
 
 import argparse

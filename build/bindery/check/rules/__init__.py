@@ -1,4 +1,4 @@
-"""The rules, one file each unless they share a table. A check yields findings and never prints."""
+"""The rules of `bindery check`, one file each unless they share a table. Checks yield findings."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _MODULES: tuple[Any, ...] = (
 
 
 def _pass_on(scope: Scope) -> Iterable[Finding]:
-    """What loading, reading evidence and comparing quotations have found already."""
+    """Findings of earlier stages: loading, reading evidence, comparing quotations."""
     return scope.found
 
 
@@ -116,23 +116,23 @@ _ALONE: Sequence[Check] = tuple(
 """Those that read one chapter and `words` and `maths` of chapters.yaml, and nothing else."""
 _TOGETHER = tuple(check for check in dict.fromkeys(CHECKS.values()) if check not in _ALONE)
 
-_WEB = "what a web server answered, reported by `bindery links --external`"
+_WEB = "the answer of a web server, reported by `bindery links --external`"
 REPORTED_ELSEWHERE: Mapping[str, str] = {
-    "changed-output": "a tool's output is no longer what the book quotes, reported by `verify`",
-    "config": "chapters.yaml, an option or an argument is wrong, reported by every command",
+    "changed-output": "a tool no longer prints what the book quotes, reported by `bindery verify`",
+    "config": "an error in chapters.yaml, an option or an argument, reported by every command",
     "disk": "a file cannot be read or written, reported by every command",
-    "engine-message": "what WeasyPrint, pandoc or the search index said, reported by the builds",
+    "engine-message": "a message of WeasyPrint, pandoc or the search indexer during a build",
     "failed-run": "a tool failed, reported by `bindery run`",
-    "gone-finding": "a finding on the list of accepted ones that no longer occurs",
-    "incomplete-output": "a page, table, figure or link is missing in an output",
+    "gone-finding": "an accepted finding that no longer occurs",
+    "incomplete-output": "a page, table, figure or link is missing from an output",
     "refused-move": "a move would break something, reported by `bindery mv`",
     "second-opinion": "an output and its source disagree on a link, reported by `bindery links`",
-    "unformatted": "a paragraph or table that cannot be formatted, reported by `bindery format`",
+    "unformatted": "a paragraph or table that `bindery format` cannot format",
     "web-anchor": _WEB,
     "web-dead": _WEB,
     "web-moved": _WEB,
 }
-"""What commands report that is not a rule of `check`."""
+"""Findings reported by other commands than `check`."""
 
 
 def _check_alone(scope: Scope, chapter: Chapter, config: Config) -> tuple[Finding, ...]:
@@ -150,7 +150,7 @@ def _check_alone(scope: Scope, chapter: Chapter, config: Config) -> tuple[Findin
 
 
 def check_book(scope: Scope) -> Iterator[Finding]:
-    """Every finding that the book does not excuse, at the severity that the book gives it."""
+    """All findings that no excuse covers, at the severity set in chapters.yaml."""
     given = scope.config
     config = Config(given.root, "", (), words=given.words, maths=given.maths)
     found = [

@@ -1,5 +1,5 @@
-"""bad-calculator: a tool that is said to have calculators and has none, or one of which the site
-can make no page. Its source is read; the tool is not run."""
+"""bad-calculator: a tool is declared to have calculators, but has none or one that the site cannot
+translate. The rule reads the tool's source and does not run it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
 
-RULE = Rule("bad-calculator", Severity.ERROR, "a calculator of a tool cannot be read")
-_HELP = "write it within what the site can translate, or take `calculators` out"
+RULE = Rule("bad-calculator", Severity.ERROR, "a tool's calculator cannot be translated")
+_HELP = "use only Python that the site can translate, or remove `calculators`"
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -24,7 +24,7 @@ _Faults = tuple[tuple[int, str], ...]
 
 
 def _list_faults(content: bytes) -> _Faults:
-    # Imported here: a book without calculators need not wait for what translates them.
+    # Imported here because most books have no calculators.
     from bindery.tools.calculators import read_calculators
     from bindery.tools.python_to_js import TranslationError
 

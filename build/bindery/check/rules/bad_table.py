@@ -1,4 +1,4 @@
-"""bad-table: a table that GitHub shows otherwise than it was typed, or not as a table at all."""
+"""bad-table: GitHub renders a table differently from its source, or as plain text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity
 from bindery.markdown.typed_tables import find_table_faults
 
-RULE = Rule("bad-table", Severity.ERROR, "a table is not shown as it was typed")
+RULE = Rule("bad-table", Severity.ERROR, "a table does not render as typed")
 
 
 def check(scope: Scope) -> Iterator[Finding]:

@@ -1,5 +1,5 @@
-"""broken-image: a file that is shown as an image but is not one, is of a kind that no ebook can
-show, or is a drawing that runs scripts or loads other files when it is opened alone."""
+"""broken-image: an image file is damaged, has a format that ebook readers do not support, or is an
+SVG that runs scripts or loads other files when opened directly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span, ToFile
 
-RULE = Rule("broken-image", Severity.ERROR, "a file shown as an image is not one")
+RULE = Rule("broken-image", Severity.ERROR, "an image file is damaged or not an image")
 
 _OUTSIDE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//|\s*(?:file|javascript):", re.I)
 _MAGIC = (
@@ -22,7 +22,7 @@ _MAGIC = (
 
 
 def find_image_format(head: bytes) -> str:
-    """The format of an image by its first bytes: png, jpeg, gif, webp, svg, or nothing."""
+    """The image format by magic number: png, jpeg, gif, webp, svg, or empty."""
     for magic, name in _MAGIC:
         if head.startswith(magic):
             return name
@@ -33,37 +33,36 @@ def find_image_format(head: bytes) -> str:
 
 
 def find_image_fault(data: bytes) -> str:
-    """Why these bytes are not a complete image; empty if they look like one.
+    """Why this is not a complete image, or empty.
 
-    The end of the file is looked at, not every pixel: what breaks images is a copy or a download
-    that stopped half way.
+    Looks for the end marker and does not decode pixels: images break in interrupted copies.
     """
     kind = find_image_format(data[:4096])
     if not kind:
-        return "is not an image: its first bytes are of no known format"
+        return "is not an image: its first bytes match no known format"
     if kind == "svg":
         try:
             return _find_active_part(ElementTree.fromstring(data))
         except ElementTree.ParseError as error:
-            return f"is a drawing that is not well formed: {error}"
+            return f"is not well-formed SVG: {error}"
     end = data[-1024:]
     whole = {"png": b"IEND" in end, "jpeg": b"\xff\xd9" in end}
-    return "" if whole.get(kind, True) else f"breaks off: it is a {kind.upper()} without its end"
+    return "" if whole.get(kind, True) else f"is truncated: {kind.upper()} without an end marker"
 
 
 def _find_active_part(drawing: ElementTree.Element) -> str:
-    """What an SVG does beyond drawing. In <img> it is harmless, but the site offers the file."""
+    """What an SVG does beyond drawing. Harmless in <img>, but the site also offers the file."""
     for element in drawing.iter():
         tag = str(element.tag).rpartition("}")[2]
         if tag == "script":
-            return f"is a drawing with <{tag}>"
+            return f"is an SVG with <{tag}>"
         for key, value in element.attrib.items():
             name = key.rpartition("}")[2].lower()
             if name.startswith("on"):
-                return f"is a drawing with the event handler {name}"
+                return f"is an SVG with the event handler {name}"
             loads = name in ("href", "src") and tag != "a"
             if (loads and _OUTSIDE.match(value)) or value.strip().lower().startswith("javascript:"):
-                return f"is a drawing that loads '{value}'"
+                return f"is an SVG that loads '{value}'"
     return ""
 
 
@@ -86,8 +85,8 @@ def check(scope: Scope) -> Iterator[Finding]:
     for span, path in shown:
         if fault := find_fault(path):
             hint = "use PNG, JPEG, GIF, WebP or SVG"
-            if fault.startswith("is a drawing with") or " loads " in fault:
-                hint = "take that out: it would run when someone opens the file alone"
+            if fault.startswith("is an SVG with") or " loads " in fault:
+                hint = "remove it: it would run when someone opens the file directly"
             elif "first bytes" not in fault:
-                hint = "save or download it again: no browser can show it so"
+                hint = "save or download it again: browsers cannot show it"
             yield RULE.find(span, f"'{path}' {fault}", hint)

@@ -1,4 +1,4 @@
-"""broken-maths: a formula between dollars that cannot be set, in books that ask for formulas."""
+"""broken-maths: a formula cannot be typeset. Checked only if chapters.yaml turns formulas on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markdown_it.token import Token
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Chapter, Finding, Severity
 
-RULE = Rule("broken-maths", Severity.ERROR, "a formula cannot be set")
+RULE = Rule("broken-maths", Severity.ERROR, "a formula cannot be typeset")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -22,7 +22,7 @@ def check(scope: Scope) -> Iterator[Finding]:
     for chapter in scope.book.chapters:
         if missing:
             hint = "run `pip install 'bindery[maths]'`"
-            message = f"setting formulas needs {' and '.join(missing)}, not installed here"
+            message = f"formulas need {' and '.join(missing)} (not installed)"
             for token in _list_formulas(chapter.tokens):
                 yield RULE.find(token.meta["span"], message, hint)
                 return
@@ -40,8 +40,8 @@ def _list_faults(chapter: Chapter) -> tuple[Finding, ...]:
         if fault:
             hint = "fix the LaTeX"
             if token.markup.startswith("$"):
-                hint += "; a dollar that is not a formula is written \\$"
-            message = f"this formula cannot be set: {fault}"
+                hint += "; if this is not a formula, write the dollar sign as \\$"
+            message = f"this formula cannot be typeset: {fault}"
             found.append(RULE.find(token.meta["span"], message, hint))
     return tuple(found)
 

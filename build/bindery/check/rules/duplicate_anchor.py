@@ -1,4 +1,4 @@
-"""duplicate-anchor: two places of a chapter claim the same anchor, so one cannot be reached."""
+"""duplicate-anchor: two places in a chapter have the same anchor, so links reach only the first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Anchor, Finding, Severity
 from bindery.markdown.slugs import slugify_heading
 
-RULE = Rule("duplicate-anchor", Severity.ERROR, "two places of a chapter share an anchor")
+RULE = Rule("duplicate-anchor", Severity.ERROR, "two places in a chapter have the same anchor")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -18,15 +18,15 @@ def check(scope: Scope) -> Iterator[Finding]:
         for anchor in chapter.anchors:
             first = seen.setdefault(anchor.slug, anchor)
             if first is not anchor:
-                message = f"the anchor '#{anchor.slug}' is on line {first.span.line} already"
-                yield RULE.find(anchor.span, message, "give one of them another name")
+                message = f"the anchor '#{anchor.slug}' is already on line {first.span.line}"
+                yield RULE.find(anchor.span, message, "rename one of them")
         if any(anchor.slug[-1:].isdecimal() for anchor in chapter.anchors):
             yield from _find_taken_numbers(chapter.anchors, seen)
 
 
 def _find_taken_numbers(anchors: Sequence[Anchor], holders: dict[str, Anchor]) -> Iterator[Finding]:
-    """Headings whose number is taken. Repeats are plain `setup`, `setup-1`, `setup-2`; with a
-    heading "Setup 1" among them, it is unclear which of the two is `setup-1`."""
+    """Headings whose numbered anchor is taken. Repeats get `setup`, `setup-1`, `setup-2`; with a
+    heading "Setup 1" among them, `setup-1` is ambiguous."""
     repeats: Counter[str] = Counter()
     for anchor in anchors:
         if anchor.level == 0 or not anchor.title:
@@ -40,7 +40,7 @@ def _find_taken_numbers(anchors: Sequence[Anchor], holders: dict[str, Anchor]) -
         if anchor.slug == expected or holder is None:
             continue
         message = (
-            f"this heading should have the anchor '#{expected}', which the heading on line "
-            f"{holder.span.line} has; it got '#{anchor.slug}'"
+            f"this heading's anchor would be '#{expected}', but the heading on line "
+            f"{holder.span.line} has it; this one got '#{anchor.slug}'"
         )
-        yield RULE.find(anchor.span, message, "give one of the headings another text")
+        yield RULE.find(anchor.span, message, "reword one of the headings")

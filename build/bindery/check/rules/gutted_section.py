@@ -1,7 +1,7 @@
-"""gutted-section: a section that others link to has lost most of its text.
+"""gutted-section: a section that other places link to has lost most of its text.
 
-Its anchor still exists, so no link is dead, and what the reader was promised is gone: moved
-elsewhere, most often. Only looked for against an older revision.
+The anchor still exists, so no link is dead, but the content has usually moved elsewhere. Checked
+only when comparing with an older revision.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from bindery.core.report import count_noun
 RULE = Rule(
     "gutted-section",
     Severity.WARNING,
-    "a section that others link to has lost most of its text",
+    "a section that is linked from elsewhere has lost most of its text",
 )
 
 _FEWEST_WORDS = 30
-"""Of what was shorter, a few words more or less are nothing to warn of."""
+"""Shorter sections lose half their words in ordinary edits."""
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -42,7 +42,7 @@ def check(scope: Scope) -> Iterator[Finding]:
             f"{'this section' if slug else 'this chapter'} had {count_noun(had, 'word')} and has "
             f"{has}; {count_noun(len(outside), 'link')} from elsewhere "
             f"{'leads' if len(outside) == 1 else 'lead'} here",
-            f"see that these still find what they promise: {_list_places(outside)}",
+            f"check that these links still lead to what they promise: {_list_places(outside)}",
         )
 
 
@@ -55,11 +55,11 @@ def _collect_links(scope: Scope) -> Mapping[tuple[str, str], list[Link]]:
 
 
 def find_section(chapter: Chapter, slug: str) -> tuple[int, int]:
-    """The first line of a section and the one behind its last; the whole chapter without a slug,
-    nothing where the anchor is not there.
+    """First line of a section and the line after its last; the whole chapter without a slug, an
+    empty range if the anchor does not exist.
 
-    A section ends where a heading of its own level or a higher one begins; what an explicit
-    anchor marks, at the next heading of any level.
+    A heading's section ends at the next heading of the same or a higher level; that of an explicit
+    anchor ends at the next heading of any level.
     """
     end = len(chapter.lines) + 1
     if not slug:

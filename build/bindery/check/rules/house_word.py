@@ -1,4 +1,4 @@
-"""house-word: a word that the book does not use, as `words:` in chapters.yaml lists them."""
+"""house-word: a word that `words:` in chapters.yaml replaces by another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity
 
-RULE = Rule("house-word", Severity.WARNING, "a word that the book replaces by another")
+RULE = Rule("house-word", Severity.WARNING, "a word that the book avoids")
 
 _QUOTED = re.compile(r"“[^”]*”|\"[^\"\n]*\"")
 
@@ -29,5 +29,5 @@ def check(scope: Scope) -> Iterator[Finding]:
                 continue
             span = passage.place(*match.span())
             if not scope.is_generated(chapter.path, span.line):
-                message = f"this book does not write '{match[0]}'"
+                message = f"this book avoids '{match[0]}'"
                 yield RULE.find(span, message, f"write {advice[match[0].casefold()]}")

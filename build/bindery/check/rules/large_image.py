@@ -1,4 +1,4 @@
-"""large-image: an image that readers load in more bytes or pixels than they can see."""
+"""large-image: an image has more bytes or pixels than a reader can see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bindery.book.image_sizes import MAX_WIDTH, LargeImage, find_large, list_sho
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity
 
-RULE = Rule("large-image", Severity.WARNING, "an image is larger than any output shows it")
+RULE = Rule("large-image", Severity.WARNING, "an image is larger than any output displays it")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -23,16 +23,15 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 
 def describe_bytes(count: int) -> str:
-    """A number of bytes as people say it."""
     return f"{count / 1e6:.1f} MB" if count >= 1_000_000 else f"{count / 1e3:.0f} kB"
 
 
 def _advise(large: LargeImage) -> str:
     if large.is_wide:
         height = max(1, round(large.height * MAX_WIDTH / large.width))
-        return f"scale it to {MAX_WIDTH} × {height} pixels: no output shows more of its width"
+        return f"scale it to {MAX_WIDTH} × {height} pixels, the widest that any output displays"
     if large.is_photo:
-        return "save this photo as JPEG or WebP, which takes a tenth of the bytes"
+        return "save this photo as JPEG or WebP, about a tenth of the size"
     if large.kind == "PNG":
-        return "pack it with oxipng or pngquant, or scale it"
-    return "save it with a lower quality or fewer pixels, or excuse it and say why"
+        return "compress it with oxipng or pngquant, or scale it down"
+    return "save it with lower quality or fewer pixels, or excuse it and say why"

@@ -1,4 +1,4 @@
-"""Rules about where a link or an image leads, each for a way in which the resolver can fail."""
+"""Rules for link and image targets, one for each way in which a link fails to resolve."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ OUTSIDE_BOOK = Rule(
     "outside-book",
     Severity.ERROR,
     "a path leaves the repository",
-    "A path leaves the repository by `..` or through a symbolic link.",
+    "A path leaves the repository through `..` or a symbolic link.",
 )
 DEAD_LINK = Rule(
     "dead-link",
     Severity.ERROR,
-    "a link leads to nothing",
-    "A link leads to a file that is not there, or to nothing at all.",
+    "a link target does not exist",
+    "A link leads to a file that does not exist, or has no usable target.",
 )
 DEAD_ANCHOR = Rule(
     "dead-anchor",
     Severity.ERROR,
     "a link leads to an anchor that no heading has",
-    "The chapter is there, the anchor is not.",
+    "The chapter exists, but the anchor does not.",
 )
 DIRECTORY_ANCHOR = Rule(
     "directory-anchor",
     Severity.ERROR,
-    "an anchor is asked of a folder",
-    "`folder#anchor` opens the folder on GitHub, not the place.",
+    "a link asks for an anchor in a folder",
+    "On GitHub `folder#anchor` opens the folder and ignores the anchor.",
 )
 CASE_MISMATCH = Rule(
     "case-mismatch",
     Severity.ERROR,
-    "a path differs from the file in upper and lower case",
-    "Such a path works on a forgiving file system and nowhere else.",
+    "a path differs from the file name in case",
+    "Such a path works only on a case-insensitive file system.",
 )
 NESTED_URL = Rule(
     "nested-url",
     Severity.ERROR,
-    "a URL is inside another",
-    "A URL is wrapped in a URL, as a careless replacement leaves it.",
+    "a URL contains another URL",
+    "A URL is wrapped in another, usually after a careless search and replace.",
 )
-MISSING_IMAGE = Rule("missing-image", Severity.ERROR, "an image is not there")
+MISSING_IMAGE = Rule("missing-image", Severity.ERROR, "an image does not exist")
 RULES = (
     OUTSIDE_BOOK,
     DEAD_LINK,
@@ -80,53 +80,52 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 
 def _judge(link: Link, resolution: Resolution) -> tuple[Rule, str, str] | None:
-    """The rule that a link breaks, what is wrong and what to do."""
     match resolution:
         case NothingThere(nearest=nearest):
             rule = MISSING_IMAGE if link.is_image else DEAD_LINK
             message = f"there is no {'image' if link.is_image else 'file'} '{link.destination}'"
-            hint = "correct the path" + ("" if link.is_image else ", or take the link out")
+            hint = "correct the path" + ("" if link.is_image else ", or remove the link")
             hint = f"did you mean '{nearest}'?" if nearest else hint
             return rule, message, hint
         case NoDestination(reason=reason) if link.is_image:
-            hint = "name the file of an image"
-            return MISSING_IMAGE, f"this image shows nothing: {reason}", hint
+            hint = "name an image file"
+            return MISSING_IMAGE, f"this image has no target: {reason}", hint
         case NoDestination(reason, nearest, repair):
             hint = f"did you mean '{nearest}'?" if nearest else repair
-            return DEAD_LINK, f"this link leads nowhere: {reason}", hint
+            return DEAD_LINK, f"this link has no target: {reason}", hint
         case ToFile(is_folder=True, path=path) if link.is_image:
             return MISSING_IMAGE, f"'{path}' is a folder, not an image", "name a file in it"
         case Outside(path=path, through_link=True):
             message = f"'{path}' is a symbolic link out of the repository"
-            return OUTSIDE_BOOK, message, "put the file itself into the repository"
+            return OUTSIDE_BOOK, message, "replace the link by the file itself"
         case Outside():
-            message = "this path leaves the repository, so no reader can follow it"
-            return OUTSIDE_BOOK, message, "link something that readers have"
+            message = "this path leaves the repository, so readers cannot follow it"
+            return OUTSIDE_BOOK, message, "link to a file in the repository"
         case NoAnchor(chapter=path, slug=slug, reason=reason) as failure:
             where = "this chapter" if path == link.span.path else f"'{path}'"
             message = f"{where} has no anchor '#{slug}'" + (f": {reason}" if reason else "")
             nearest = failure.elsewhere or (failure.nearest and f"#{failure.nearest}")
-            hint = f"did you mean '{nearest}'?" if nearest else "name a heading that is there"
+            hint = f"did you mean '{nearest}'?" if nearest else "name an existing heading"
             return DEAD_ANCHOR, message, hint
         case FolderAnchor(readme=readme, written=written, slug=slug, target=target):
-            message = "a folder has no anchors: GitHub does not follow this link to its place"
+            message = "a folder has no anchors: GitHub opens the folder and ignores the anchor"
             hint = f"write '{written}'"
             if target is None:
-                hint = f"link a chapter, for '{readme}' is not listed in chapters.yaml"
+                hint = f"link to a chapter: '{readme}' is not listed in chapters.yaml"
             elif not target.slug:
-                hint += f"; mind that '{readme}' has no anchor '#{slug}' either"
+                hint += f"; note that '{readme}' has no anchor '#{slug}' either"
             return DIRECTORY_ANCHOR, message, hint
         case WrongCase(actual=actual, lost_anchor=lost):
             hint = f"write '{actual}'"
             if lost:
-                hint += f"; mind that it has no anchor '#{lost}' either"
-            return CASE_MISMATCH, f"the file is called otherwise: '{actual}'", hint
+                hint += f"; note that it has no anchor '#{lost}' either"
+            return CASE_MISMATCH, f"the file name differs in case: '{actual}'", hint
         case NestedUrl(inner=inner, url=url):
             meant = _ONE_SLASH.sub("//", inner, count=1)
             hint = f"write '{meant}'"
             if inner != url and _OUTER.match(url):
                 scheme = meant.partition(":")[0]
-                hint += f", or '{scheme}%3A' for its '{scheme}:' if the outer address takes it"
-            return NESTED_URL, f"this address holds a second one, '{inner}'", hint
+                hint += f", or '{scheme}%3A' for its '{scheme}:' if the outer URL needs it"
+            return NESTED_URL, f"this URL contains a second one, '{inner}'", hint
         case _:
             return None

@@ -1,7 +1,7 @@
-"""mixed-machines: a view that would put the records of another machine among those it shows.
+"""mixed-machines: a view would mix records of different machines.
 
-A new record from other hardware must not change what a table says. So a view over records either
-chooses a machine, or shows the hardware in a column, or names its records.
+A new record from other hardware must not change a table. A view over records therefore selects a
+machine, shows the hardware in a column, or names its records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bindery.core.model import Finding, Severity, Span
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.views import blank_quoted
 
-RULE = Rule("mixed-machines", Severity.ERROR, "a view can mix the records of several machines")
+RULE = Rule("mixed-machines", Severity.ERROR, "a view can mix records of different machines")
 
 _TELLS_MACHINES = re.compile(r"\b(?:machine|hardware|cpu|accelerator)\b", re.IGNORECASE)
 _NAMES_RECORDS = re.compile(r"\brecord\s*(?:=|IN\b|LIKE\b)\s*\(?\s*'", re.IGNORECASE)
@@ -36,9 +36,9 @@ def _check(evidence: Evidence) -> Iterator[Finding]:
             continue
         label = records[0].machine.label
         span = Span(view.path, view.find_line("WHERE"))
-        message = "records of another machine would be mixed into this table"
+        message = "this table would mix in records of another machine"
         hint = (
-            f"add `AND r.machine = '{label}'` to its WHERE, where r is the table `records`, or"
-            " show the machine: `r.hardware AS hardware` and `-- column hardware: Hardware`"
+            f"add `AND r.machine = '{label}'` to the WHERE clause, where r is `records`, or show"
+            " the machine: `r.hardware AS hardware` and `-- column hardware: Hardware`"
         )
         yield RULE.find(span, message, hint)

@@ -1,4 +1,4 @@
-"""old-claim: a claim with a date is past its shelf life, or something to come is past."""
+"""old-claim: a dated claim is older than its shelf life, or a predicted date has passed."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _find_claims(scope: Scope, chapter: Chapter, today: date, shelf_days: int) -
             if scope.is_generated(chapter.path, span.line):
                 continue
             if claim.is_promise:
-                message = f"'{claim.words}' ended on {claim.until}; what came of it is not said"
-                hint = "say what has come of it, and when you looked"
+                message = f"'{claim.words}' ended on {claim.until}, but the text predicts it"
+                hint = "say what happened, and date it"
             else:
                 message = f"'{claim.words}' is more than {shelf_days} days old"
-                hint = "look again, and write what is so and the new date"
-                hint += "; 'claims: shelf_life' in chapters.yaml says how long a claim lasts"
+                hint = "check it, then update the text and its date"
+                hint += "; `claims: shelf_life` in chapters.yaml sets how long a claim lasts"
             yield RULE.find(span, message, hint)

@@ -1,4 +1,4 @@
-"""remote-image: an image on the web, which the site shows and ebooks cannot hold."""
+"""remote-image: the site can show an image on the web, ebooks cannot include it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, ToWeb
 
-RULE = Rule("remote-image", Severity.WARNING, "an image is on the web, where ebooks cannot have it")
+RULE = Rule("remote-image", Severity.WARNING, "an image is on the web, so ebooks cannot include it")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
     for _, link, target in scope.iterate_links():
         if link.is_image and isinstance(target, ToWeb):
             message = f"PDF and EPUB show a link instead of the image '{target.url}'"
-            yield RULE.find(link.span, message, "save the image in the book and show that file")
+            yield RULE.find(link.span, message, "save the image in the book and link that file")

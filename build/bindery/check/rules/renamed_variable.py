@@ -1,7 +1,7 @@
-"""renamed-variable: an environment variable goes by another name today, and nothing fails.
+"""renamed-variable: an environment variable has been renamed, and the old name fails silently.
 
-The list is `renamed_variables.toml`. Where a text names the new variable too, or says that the old
-one is deprecated, it is about the change and is left alone.
+`renamed_variables.toml` lists the names. Text that also gives the new name, or calls the old one
+deprecated, is about the change and is skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RULE = Rule("renamed-variable", Severity.WARNING, "an environment variable has b
 _OUTPUT_LANGUAGES = frozenset(
     ("", "console", "log", "none", "output", "plain", "plaintext", "shell-session", "text", "txt")
 )
-"""Fences that may show what a program printed: only what is plainly set or read there counts."""
+"""Fences that may show program output: only names that are set or read there count."""
 
 _OF_THE_CHANGE = re.compile(
     r"\b(?:deprecat\w*|renam\w*|former(?:ly)?|replac\w*|supersed\w*|obsolete|legacy|no\s+longer"
@@ -32,20 +32,20 @@ _OF_THE_CHANGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """A variable that goes by another name today."""
+    """An environment variable and its new name."""
 
     old: str
     new: str
     source: str
     since: str = ""
-    """The release from which on, where it is known."""
+    """The first release with the new name, if known."""
     note: str = ""
 
 
 @cache
 def load_renames() -> Mapping[str, Rename]:
-    """The variables that have been renamed, by their old names."""
-    import tomllib  # only a book that may have such names needs it
+    """Renamed variables by their old names."""
+    import tomllib  # needed only when a name may match
 
     text = (Path(__file__).parent / "renamed_variables.toml").read_text(encoding="utf-8")
     entries = tomllib.loads(text)["variable"]
@@ -59,8 +59,8 @@ def _make_pattern() -> re.Pattern[str]:
 
 
 def find_old_names(text: str, around: str = "") -> Iterator[tuple[re.Match[str], Rename]]:
-    """The old names in a text that is not about their change. `around` is what else a reader sees
-    in the same place, such as the other cells of a row."""
+    """Old names in a text that is not about the change. `around` is the rest of what a reader sees
+    there, such as the other cells of the row."""
     seen = f"{text}\n{around}"
     matches = list(_make_pattern().finditer(text))
     if not matches or _OF_THE_CHANGE.search(seen):
@@ -72,15 +72,14 @@ def find_old_names(text: str, around: str = "") -> Iterator[tuple[re.Match[str],
 
 
 def find_old_names_in_code(code: str, language: str) -> Iterator[tuple[re.Match[str], Rename]]:
-    """The old names in a block of code. Where the block may be the output of a program, only those
-    that a command sets or reads."""
+    """Old names in a code block; in possible program output, only those that are set or read."""
     for match, rename in find_old_names(code):
         if language not in _OUTPUT_LANGUAGES or _is_used(code, *match.span()):
             yield match, rename
 
 
 def _is_used(code: str, start: int, end: int) -> bool:
-    """Whether a command or program sets or reads the variable here."""
+    """Whether a command or program sets or reads the variable."""
     before = code[code.rfind("\n", 0, start) + 1 : start]
     behind = code[end:].split("\n", 1)[0]
     if before.endswith(("$", "${")):
@@ -94,7 +93,7 @@ def _is_used(code: str, start: int, end: int) -> bool:
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    """Each old name once a chapter, where it appears first."""
+    """One finding per old name and chapter, at its first occurrence."""
     places: dict[tuple[str, str], list[Span]] = {}
     for span, rename in _find_places(scope):
         if not scope.is_generated(span.path, span.line):
@@ -120,6 +119,6 @@ def _report(span: Span, more: int, rename: Rename) -> Finding:
     since = f" since {rename.since}" if rename.since else ""
     name = "option" if rename.new.startswith("-") else "name"
     again = f"; it appears {more} more time{'s' * (more > 1)} in this chapter" if more else ""
-    message = f"'{rename.old}' is an old name: the {name} is '{rename.new}'{since}{again}"
+    message = f"'{rename.old}' was renamed: the {name} is '{rename.new}'{since}{again}"
     note = f"; {rename.note}" if rename.note else ""
     return RULE.find(span, message, f"write '{rename.new}'{note} ({rename.source})")

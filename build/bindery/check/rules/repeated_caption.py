@@ -1,4 +1,4 @@
-"""repeated-caption: a caption that only repeats the heading above it. The outputs leave it out."""
+"""repeated-caption: a caption repeats the heading above it. Outputs omit such captions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Chapter, Finding, Severity, Span
 
-RULE = Rule("repeated-caption", Severity.WARNING, "a caption only repeats the heading above it")
+RULE = Rule("repeated-caption", Severity.WARNING, "a caption repeats the heading above it")
 
 _WORD = re.compile(r"\w+")
 
 
 def repeats(caption: str, heading: str) -> bool:
-    """Whether every word of a caption is in the heading above it."""
+    """Whether the heading contains every word of the caption."""
     return set(_WORD.findall(caption.casefold())) <= set(_WORD.findall(heading.casefold()))
 
 
@@ -25,22 +25,22 @@ def check(scope: Scope) -> Iterator[Finding]:
             above = [title for line, title in headings if line < span.line]
             heading = above[-1] if above else chapter.title
             if repeats(caption, heading):
-                message = f"the caption '{caption}' only repeats the heading '{heading}'"
+                message = f"the caption '{caption}' repeats the heading '{heading}'"
                 yield RULE.find(span, message, hint)
 
 
 def _list_captions(scope: Scope, chapter: Chapter) -> Iterator[tuple[Span, str, str]]:
-    """Where each caption is shown, its text, and where to change it."""
+    """The place and text of each caption, and a hint where to change it."""
     views = scope.facts.derive("titles", _ViewTitles, lambda: _list_view_titles(scope))
     of_views = {name: (path, title) for name, path, title in views}
     for region in scope.quotations[chapter.path].regions:
         if region.name in of_views and region.kind != "value":
             path, title = of_views[region.name]
-            hint = f"say in `-- title:` of {path} what the reader should see"
+            hint = f"in `-- title:` of {path}, say what the reader should see"
             yield region.opening, title, hint
     titles = chapter.facts.derive("titles", _Titles, lambda: tuple(_list_titles(chapter)))
     for span, title in titles:
-        hint = "say in its title what the reader should see, or leave the title out"
+        hint = "use the title to say what the reader should see, or remove it"
         yield span, title, hint
 
 
@@ -54,11 +54,11 @@ def _list_view_titles(scope: Scope) -> _ViewTitles:
 
 
 def _list_titles(chapter: Chapter) -> Iterator[tuple[Span, str]]:
-    """The titles of the images of a chapter that stand alone."""
+    """The titles of images that are a paragraph of their own."""
     for token in chapter.tokens:
         pieces = token.children or []
         if any(piece.type == "text" and piece.content.strip() for piece in pieces):
-            continue  # a title inside a sentence is no caption
+            continue  # inside a sentence, a title is not a caption
         for child in pieces:
             title = str(child.attrs.get("title") or "")
             if child.type == "image" and title:

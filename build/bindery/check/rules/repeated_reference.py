@@ -1,4 +1,4 @@
-"""repeated-reference: one label, two destinations; every link leads to the first."""
+"""repeated-reference: a label has two destinations, and every link uses the first."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def check(scope: Scope) -> Iterator[Finding]:
             first = seen.setdefault(definition.key, definition)
             if first.destination != definition.destination:
                 message = (
-                    f"'[{definition.label}]' leads to '{first.destination}' "
-                    f"since line {first.span.line}; this definition is never read"
+                    f"'[{definition.label}]' is already '{first.destination}' "
+                    f"on line {first.span.line}; this definition is ignored"
                 )
-                yield RULE.find(definition.span, message, "give one of them another label")
+                yield RULE.find(definition.span, message, "rename one of the labels")
         notes: dict[str, Footnote] = {}
         for footnote in chapter.footnotes:
             earlier = notes.setdefault(footnote.label, footnote)
             if earlier is not footnote:
                 message = (
-                    f"the footnote '[^{footnote.label}]' is on line {earlier.span.line} "
-                    "already; only one of them is shown"
+                    f"the footnote '[^{footnote.label}]' is already on line {earlier.span.line}; "
+                    "only one of them is shown"
                 )
-                yield RULE.find(footnote.span, message, "give one of them another label")
+                yield RULE.find(footnote.span, message, "rename one of the labels")

@@ -1,4 +1,4 @@
-"""What a check is made of: a rule with an id, and the scope it looks at."""
+"""A rule, and the scope that a check sees."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from bindery.markdown.prose import Fence, Passage, read_fences, read_passages
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule id, how much its findings weigh unless the book says otherwise, and its promise."""
+    """A rule: id, default severity and summary."""
 
     id: str
     severity: Severity
     summary: str
     about: str = ""
-    """A sentence that explains it; otherwise the docstring of its module does."""
+    """The explanation for `--explain`; by default the docstring of the module."""
 
     def find(self, span: Span, message: str, hint: str = "") -> Finding:
         return Finding(span, self.id, message, hint, self.severity)
 
     def find_in_link(self, chapter: Chapter, link: Link, message: str, hint: str) -> Finding:
-        """A finding in a link. Where its destination is in a definition, the advice says so."""
+        """A finding in a link; the hint gives the line of the link's definition, if it has one."""
         defined = (one for one in chapter.definitions if one.key == link.label)
         first = next(defined, None) if link.label else None
         if first is not None:
@@ -47,20 +47,20 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """All that a check may look at."""
+    """Everything a check may read."""
 
     config: Config
     tree: Tree
     resolved: ResolvedBook
     evidence: Evidence
     quotations: Mapping[str, Quotations]
-    """What each chapter quotes from the evidence, by its path."""
+    """What each chapter quotes from the evidence, by chapter path."""
     found: tuple[Finding, ...]
-    """What loading, parsing and comparing tables have found already."""
+    """Findings from loading, parsing and comparing tables."""
     former: Mapping[str, Chapter] | None = None
-    """The chapters as they were at the revision that the book is compared with, by path."""
+    """Chapters of the revision to compare with, by path."""
     facts: Facts = field(default_factory=Facts)
-    """What has been worked out from the evidence and the quotations together."""
+    """Facts about the evidence and the quotations together."""
     _passages: dict[str, tuple[Passage, ...]] = field(default_factory=dict)
     _fences: dict[str, tuple[Fence, ...]] = field(default_factory=dict)
 
@@ -69,13 +69,13 @@ class Scope:
         return self.resolved.book
 
     def iterate_links(self) -> Iterator[tuple[Chapter, Link, Resolution]]:
-        """Every link, and every definition that none reads, with where it leads."""
+        """Every link and every unused definition, with its target."""
         for chapter in self.book.chapters:
             for link in (*chapter.links, *chapter.unread_links):
                 yield chapter, link, self.resolved.links[link]
 
     def iterate_passages(self) -> Iterator[tuple[Chapter, Passage]]:
-        """The prose of the book; read once for all rules."""
+        """The prose of the book; cached."""
         for chapter in self.book.chapters:
             if chapter.path not in self._passages:
                 self._passages[chapter.path] = read_passages(chapter)
@@ -83,7 +83,7 @@ class Scope:
                 yield chapter, passage
 
     def iterate_fences(self) -> Iterator[tuple[Chapter, Fence]]:
-        """The blocks of code of the book; read once for all rules."""
+        """The code blocks of the book; cached."""
         for chapter in self.book.chapters:
             if chapter.path not in self._fences:
                 self._fences[chapter.path] = read_fences(chapter)
@@ -91,7 +91,7 @@ class Scope:
                 yield chapter, fence
 
     def is_generated(self, path: str, line: int) -> bool:
-        """Whether a line of a chapter was written by `bindery fill`."""
+        """Whether `bindery fill` wrote a line of a chapter."""
         return any(
             region.opening.line <= line <= region.closing.line
             for region in self.quotations[path].regions

@@ -1,5 +1,4 @@
-"""undefined-reference: brackets that were meant as a link, or as the mark of a footnote, whose
-label is not defined. Readers see the brackets."""
+"""undefined-reference: a link or footnote whose label is not defined, so readers see brackets."""
 
 from __future__ import annotations
 
@@ -30,14 +29,14 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 
 class _Labels:
-    """The labels of a chapter, for the many references that look for theirs."""
+    """The labels of a chapter, prepared for many lookups."""
 
     def __init__(self, chapter: Chapter) -> None:
         self.footnotes = tuple(footnote.label for footnote in chapter.footnotes)
         self.defined = {entry.label.lower(): entry.label for entry in chapter.definitions}
         self._lowered = tuple(self.defined)
         self.swallowed: dict[str, int] = {}
-        """The lines of definitions that are text, by their keys."""
+        """Lines of definitions that are parsed as text, by key."""
         for reference in chapter.open_references:
             if reference.after == ":":
                 key = normalizeReference(reference.label)
@@ -49,7 +48,7 @@ class _Labels:
 
 def _check_footnote(reference: OpenReference, labels: _Labels) -> Iterator[Finding]:
     label = reference.label
-    # In a pattern, brackets of this kind exclude characters.
+    # In a regular expression, [^...] excludes characters.
     is_repeated = reference.after in ("*", "+", "?", "{") and re.fullmatch(r"\D\w?", label)
     if is_repeated or _RANGES.fullmatch(label) or not _FOOTNOTE.fullmatch(label):
         return
@@ -59,7 +58,7 @@ def _check_footnote(reference: OpenReference, labels: _Labels) -> Iterator[Findi
 
 
 def _is_meant_as_link(reference: OpenReference, labels: _Labels) -> bool:
-    """Whether brackets can be nothing else than a link: neither an index nor a placeholder."""
+    """Whether brackets must be a link, and are not an index or a placeholder."""
     text, label = reference.text, reference.label
     if re.match(r"[\w)\]}>$]", reference.before) or reference.after in ("(", "["):
         return False
@@ -78,13 +77,13 @@ def _check_link(reference: OpenReference, labels: _Labels) -> Iterator[Finding]:
     hint = f"did you mean '[{nearest}]'?" if nearest else f"add a line '[{label}]: PATH'"
     swallowed = labels.swallowed.get(normalizeReference(label), 0)
     if swallowed:
-        hint = f"put an empty line before its definition on line {swallowed}, which is text as yet"
+        hint = f"put an empty line before its definition on line {swallowed}, now parsed as text"
     yield RULE.find(reference.span, f"the label '[{label}]' is not defined", hint)
 
 
 def _find_slip(label: str, labels: _Labels) -> str:
-    """The defined label that this one was meant to be: as good as the same, and letters differ,
-    not numbers, for `[table 1]` and `[table 2]` are two things."""
+    """The label that this one is a typo of. Labels that differ only in digits are not typos:
+    `[table 1]` and `[table 2]` are different tables."""
     nearest = labels.find_nearest(label) if len(label) >= 4 else ""
     if not nearest:
         return ""
@@ -94,7 +93,7 @@ def _find_slip(label: str, labels: _Labels) -> str:
 
 
 def _differ_little(left: str, right: str) -> bool:
-    """Whether one letter is wrong, missing, too many, or two have changed places."""
+    """Whether one letter is wrong, missing or extra, or two are swapped."""
     start = 0
     while start < min(len(left), len(right)) and left[start] == right[start]:
         start += 1

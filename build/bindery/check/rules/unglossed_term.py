@@ -1,5 +1,5 @@
-"""unglossed-term: a table of the glossary leaves a term without its meaning, names it twice, or
-sends the reader to a place that does not mention it."""
+"""unglossed-term: a glossary term has no meaning, appears twice, or links to a section that does
+not mention it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bindery.core.model import Finding, Link, Severity, ToChapter
 from bindery.markdown.typed_tables import Cell, TypedTable, read_tables
 
 RULE = Rule(
-    "unglossed-term", Severity.WARNING, "a term of the glossary is not explained where it says"
+    "unglossed-term", Severity.WARNING, "a glossary term is not explained where its row says"
 )
 
 
@@ -43,18 +43,18 @@ def _check_table(
         if not names or len(row) < 2:
             continue
         if not row[1].text:
-            hint = "say in the second column what it means"
+            hint = "explain it in the second column"
             yield RULE.find(term.span, f"'{names[0]}' has no meaning", hint)
         if (other := known.setdefault(names[0].casefold(), term)) is not term:
-            hint = f"it has a row on line {other.span.line}"
+            hint = f"it already has a row on line {other.span.line}"
             yield RULE.find(term.span, f"'{names[0]}' is explained twice", hint)
         if not targets and any(places):
-            hint = "link the chapter, as the other rows do"
-            yield RULE.find(term.span, f"no link says where '{names[0]}' is explained", hint)
+            hint = "link to the chapter, as the other rows do"
+            yield RULE.find(term.span, f"no link to where '{names[0]}' is explained", hint)
         for link, target in targets:
             if not any(match_name(name).search(texts.read(target)) for name in names):
-                message = f"'{names[0]}' is not where this leads"
-                hint = "lead to the section that explains it, or name the word used there"
+                message = f"the target of this link does not mention '{names[0]}'"
+                hint = "link to the section that explains it, or add the word used there"
                 yield RULE.find(link.span, message, hint)
 
 
@@ -68,7 +68,7 @@ def _list_places(scope: Scope, links: Sequence[Link]) -> list[tuple[Link, ToChap
 
 
 class _Texts:
-    """The words of chapters and of their sections."""
+    """The text of chapters and sections."""
 
     def __init__(self, scope: Scope) -> None:
         self._chapters = {chapter.path: chapter for chapter in scope.book.chapters}
@@ -79,8 +79,8 @@ class _Texts:
             self._texts[chapter.path].append((fence.line, fence.code))
 
     def read(self, target: ToChapter) -> str:
-        """The text of a section with all below it; of the whole chapter where no anchor is
-        named or the anchor is not a heading."""
+        """The text of a section with its subsections; the whole chapter if the target names no
+        heading."""
         chapter = self._chapters[target.path]
         headings = {anchor.slug for anchor in chapter.anchors if anchor.level}
         first, last = find_section(chapter, target.slug if target.slug in headings else "")

@@ -1,5 +1,5 @@
-"""unknown-flag: the command line of a companion tool that the tool would refuse. Its options are
-those that `bindery run TOOL --texts` has stored; the tool is not run."""
+"""unknown-flag: a companion tool would reject this command line. The rule reads the options that
+`bindery run TOOL --texts` stored, and does not run the tool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bindery.tools.command_lines.fitting import judge_words
 from bindery.tools.command_lines.programs import ToolCall, find_calls
 from bindery.tools.command_lines.stored_parsers import Parser, read_stored_parser
 
-RULE = Rule("unknown-flag", Severity.ERROR, "a command does not fit the tool that it calls")
+RULE = Rule("unknown-flag", Severity.ERROR, "a tool would reject this command")
 
 _LANGUAGES = frozenset(("", "bash", "sh", "shell", "zsh", "console", "terminal", "shell-session"))
 
@@ -44,8 +44,8 @@ def _check_fence(chapter: Chapter, fence: Fence, toolbox: _Toolbox) -> Iterator[
 
 
 def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Iterator[Finding]:
-    """Code spans that are a command. A span may name the part of a command it speaks of, so that
-    nothing is missing in it."""
+    """Code spans that are commands. A span may be part of a command, so nothing counts as
+    missing."""
     for start, end in passage.codes:
         text = passage.text[start:end]
         if " " not in text:
@@ -60,7 +60,7 @@ def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Ite
 
 
 class _Toolbox:
-    """The parsers of the tools that a book calls, each read once."""
+    """The argument parsers of the book's tools, each read once."""
 
     def __init__(self, scope: Scope) -> None:
         self.tree = scope.tree
@@ -72,16 +72,16 @@ class _Toolbox:
         self.parsers: dict[str, Parser | None] = {}
 
     def find_parser(self, call: ToolCall, here: str) -> Parser | None:
-        """The parser of the program that is called, where it is a file of the repository and its
-        parser can be known."""
+        """The parser of the called program, if it is a file of the repository with a stored
+        parser."""
         path = self._find_file(call.program.text, here) if call.program.is_plain else ""
         if path and path not in self.parsers:
             self.parsers[path] = self._read(path)
         return self.parsers.get(path)
 
     def _find_file(self, typed: str, here: str) -> str:
-        """A path from the root, from the chapter, or, alone, the file name of a tool: readers copy
-        it to where they need it."""
+        """Resolve a path from the root or the chapter, or a bare file name of a tool, since readers
+        copy tools to other places."""
         if typed.startswith(("/", "~")):
             return ""
         for folder in ("", posixpath.dirname(here)):

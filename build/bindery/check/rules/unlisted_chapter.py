@@ -1,4 +1,4 @@
-"""unlisted-chapter: a Markdown file in the folder of the book that no part lists."""
+"""unlisted-chapter: a Markdown file in the book's folder that no part lists."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
 from bindery.core.repository import MARKDOWN
 
-RULE = Rule("unlisted-chapter", Severity.WARNING, "a Markdown file is in no part of the book")
+RULE = Rule("unlisted-chapter", Severity.WARNING, "no part of the book lists a Markdown file")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
     listed = {entry.path for entry in scope.config.chapters}
     for path in scope.tree.walk_files(scope.config.folder):
         if path.endswith(MARKDOWN) and path not in listed and not is_left_out(path, scope.config):
-            message = f"'{path}' is not listed in chapters.yaml, so no output holds it"
-            hint = "list it under 'parts', or leave it out under 'not_chapters'"
+            message = f"'{path}' is not listed in chapters.yaml, so no output includes it"
+            hint = "list it under 'parts', or exclude it under 'not_chapters'"
             yield RULE.find(Span.whole(path), message, hint)

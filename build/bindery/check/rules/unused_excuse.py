@@ -1,6 +1,6 @@
-"""unused-excuse: an excuse that excuses nothing, or that does not say why.
+"""unused-excuse: an excuse matches no finding, or gives no reason.
 
-The excuses themselves are applied in `apply_excuses`, after all other rules have spoken.
+`apply_excuses` applies the excuses, after all other rules.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from bindery.core.suggestions import find_nearest
 RULE = Rule(
     "unused-excuse",
     Severity.WARNING,
-    "an excuse excuses nothing",
-    "An excuse excuses nothing, or does not say why.",
+    "an excuse matches no finding",
+    "An excuse matches no finding, or gives no reason.",
 )
 
 _COMMENTS = re.compile(r"\s*(?:(?><!--.*?-->)\s*)++", re.DOTALL)
-_NAMED = "name the rule as its findings do, such as 'dead-link' in error[dead-link]"
+_NAMED = "use the id in brackets, such as 'dead-link' from error[dead-link]"
 _BLOCKS = frozenset(
     """paragraph_open heading_open fence code_block html_block table_open blockquote_open
     list_item_open footnote_open""".split()
 )
-"""Blocks that an excuse covers whole: not a list, but each of its items."""
+"""Blocks that an excuse covers as a whole. It covers items of a list, not the list."""
 
 
 def apply_excuses(
@@ -37,10 +37,10 @@ def apply_excuses(
     rule_ids: Iterable[str],
     silent: Container[str] = (),
 ) -> Iterator[Finding]:
-    """The findings that no excuse covers, and a finding per excuse that covers nothing.
+    """The findings that no excuse covers, and a finding for every unused excuse.
 
-    One excuse covers one finding: the first of its rule on the lines that it speaks of. Those of
-    `silent` rules, which were not asked, excuse what cannot be seen.
+    An excuse covers the first finding of its rule in its lines. Excuses for `silent` rules, which
+    did not run, are never unused.
     """
     waiting: dict[tuple[str, str], list[tuple[int, Excuse]]] = {}
     for chapter in chapters:
@@ -51,7 +51,7 @@ def apply_excuses(
         line = finding.span.line
         excuses = waiting.get((finding.span.path, finding.rule), [])
         covering = [entry for entry in excuses if entry[1].covers <= line <= entry[0]]
-        if covering:  # the one that ends first: the others may still meet a finding further down
+        if covering:  # use the excuse that ends first: others may cover a later finding
             excuses.remove(min(covering, key=lambda entry: (entry[0], -entry[1].covers)))
         else:
             yield finding
@@ -65,7 +65,7 @@ def apply_excuses(
             if last > excuse.covers:
                 lines = f"lines {excuse.covers} to {last} have"
             message = f"{lines} no finding of '{excuse.rule}' to excuse"
-            yield RULE.find(excuse.span, message, "take the excuse out")
+            yield RULE.find(excuse.span, message, "remove the excuse")
         else:
             nearest = find_nearest(excuse.rule, known)
             hint = f"did you mean '{nearest}'?" if nearest else _NAMED
@@ -80,9 +80,8 @@ def _list_reaches(chapter: Chapter) -> _Reaches:
 
 
 def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
-    """Each excuse with the last line that it covers: its own inside a line, otherwise that of the
-    block that begins below it. Comments between the two, of more excuses or of a generated table,
-    are skipped."""
+    """Each excuse with the last line that it covers: its own line if it is inside one, otherwise
+    the block below it, skipping comments in between."""
     if not chapter.excuses:
         return
     ends: dict[int, int] = {}

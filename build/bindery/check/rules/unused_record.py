@@ -1,8 +1,7 @@
-"""unused-record: a record that no table quotes, and that no later one has replaced.
+"""unused-record: no table quotes a record, and no later record has replaced it.
 
-A record that a later whole one of the same kind has replaced is history, and may stay. What only
-the table `records` says of a record is not a quotation of what was measured; but a demo run
-need not be quoted: it shows that the tool runs.
+A record that a complete later one of the same kind has replaced may stay as history. The table
+`records` does not count as a quotation. Demo runs need not be quoted: they show that a tool runs.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _UNREAD = frozenset(("missing-chapter", "not-utf8", "outside-book"))
 
 def check(scope: Scope) -> tuple[Finding, ...]:
     if any(finding.rule in _UNREAD for finding in scope.found):
-        return ()  # what a chapter quotes that cannot be read is not known
+        return ()  # quotations in a chapter that cannot be read are unknown
     return scope.facts.derive(RULE.id, tuple[Finding, ...], lambda: tuple(_check(scope)))
 
 
@@ -30,7 +29,7 @@ def _check(scope: Scope) -> Iterator[Finding]:
     quoted = {name for cell in cells for name in cell.results}
     views = {view for entry in scope.quotations.values() for view in entry.views}
     if views & (set(evidence.views) | evidence.broken) - set(evidence.provenance):
-        return  # nor what a broken view quotes
+        return  # so are the records behind a broken view
     demos = {name for name, record in evidence.records.items() if record.is_demo}
     for name in sorted(evidence.newest - quoted - demos):
         record = evidence.records[name]

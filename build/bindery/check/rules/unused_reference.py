@@ -1,4 +1,4 @@
-"""unused-reference: the definition of a link, or a footnote, that nothing reads."""
+"""unused-reference: a link definition or footnote that nothing refers to."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def check(scope: Scope) -> Iterator[Finding]:
             first = seen.setdefault(definition.key, definition)
             if first is not definition:
                 if first.destination == definition.destination:  # else it is repeated-reference
-                    message = f"'[{definition.label}]' is defined on line {first.span.line} already"
-                    yield RULE.find(definition.span, message, "take one of them out")
+                    message = f"'[{definition.label}]' is already defined on line {first.span.line}"
+                    yield RULE.find(definition.span, message, "remove one of them")
             elif not definition.is_used:
-                message = f"no link of this chapter uses the definition '[{definition.label}]'"
-                hint = f"link it as '[text][{definition.label}]', or take it out"
+                message = f"no link in this chapter uses the definition '[{definition.label}]'"
+                hint = f"link to it as '[text][{definition.label}]', or remove it"
                 yield RULE.find(definition.span, message, hint)
         for footnote in chapter.footnotes:
             if not footnote.is_used:
-                message = f"nothing refers to the footnote '[^{footnote.label}]': it is hidden"
-                hint = f"write '[^{footnote.label}]' where it belongs, or take it out"
+                message = f"nothing refers to the footnote '[^{footnote.label}]', so it is hidden"
+                hint = f"add '[^{footnote.label}]' where it belongs, or remove it"
                 yield RULE.find(footnote.span, message, hint)

@@ -1,4 +1,4 @@
-"""wrong-arithmetic: a sum in the prose, in code between ticks or in a block of text is wrong."""
+"""wrong-arithmetic: a calculation in prose, inline code or a text block is wrong."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bindery.core.model import Chapter, Finding, Severity, Span
 if TYPE_CHECKING:
     from bindery.check.arithmetic.statements import Statement
 
-RULE = Rule("wrong-arithmetic", Severity.ERROR, "a sum does not come out as stated")
+RULE = Rule("wrong-arithmetic", Severity.ERROR, "a calculation is wrong")
 
 TEXT_LANGUAGES = frozenset(("", "text", "txt", "plain", "plaintext", "math"))
-"""Fences that are not programs but worked examples."""
+"""Languages of fences that hold worked examples, not programs."""
 _EMPHASIS = re.compile(r"(?<![\w)*])\*{1,3}(?=[\w(~$€£])|(?<=[\w)%])\*{1,3}(?![\w(*])")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    # Imported here, so that commands that check nothing do not wait for it.
+    # Imported here because other commands do not need it.
     from bindery.check.arithmetic.judging import Verdict
     from bindery.check.arithmetic.statements import has_sign, read_statements
 
@@ -42,7 +42,7 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 
 def _is_as_typed(chapter: Chapter, span: Span, statement: Statement) -> bool:
-    """Whether the author typed what a reader sees: in 3*8*4 stars are taken for emphasis."""
+    """Whether readers see what the author typed: in 3*8*4 Markdown takes the stars as emphasis."""
     typed = chapter.lines[span.line - 1][span.col - 1 : span.col - 1 + span.width]
     plain = html.unescape(typed.replace("`", "").replace("\\", ""))
     shown = statement.text.split("\n")[0].rstrip()
@@ -54,12 +54,12 @@ def _report(scope: Scope, span: Span, statement: Statement) -> Iterator[Finding]
         return
     left, right = statement.left, statement.right
     if statement.is_bracketed:
-        gives, hint = f"the brackets give {right}", f"write '{right}', or fix the brackets"
+        gives, hint = f"the brackets give {right}", f"write '{right}', or correct the brackets"
     elif left and right:
-        gives, hint = f"the left side gives {left}, the right side {right}", "fix one of the sides"
+        gives, hint = f"the left side gives {left}, the right side {right}", "correct one side"
     elif left:
-        gives, hint = f"the left side gives {left}", f"write '{left}', or fix the left side"
+        gives, hint = f"the left side gives {left}", f"write '{left}', or correct the left side"
     else:
-        gives, hint = f"the right side gives {right}", f"write '{right}', or fix the right side"
+        gives, hint = f"the right side gives {right}", f"write '{right}', or correct the right side"
     text = " ".join(statement.text.split())
-    yield RULE.find(span, f"'{text}' does not hold: {gives}", hint)
+    yield RULE.find(span, f"'{text}' is wrong: {gives}", hint)

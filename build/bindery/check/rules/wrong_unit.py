@@ -1,4 +1,4 @@
-"""wrong-unit: the unit of a number in the prose contradicts what the words around it say."""
+"""wrong-unit: the words around a number contradict its unit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.check.units_in_prose import find_slips
 from bindery.core.model import Finding, Severity
 
-RULE = Rule("wrong-unit", Severity.WARNING, "a number has a unit that it cannot have")
+RULE = Rule("wrong-unit", Severity.WARNING, "a number has the wrong unit")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -17,7 +17,7 @@ def check(scope: Scope) -> Iterator[Finding]:
             continue
         for slip in find_slips(passage):
             if any(start <= slip.start < end for start, end in passage.links):
-                continue  # often a title, in the words of others
+                continue  # link texts are often titles by others
             span = passage.place(slip.start, slip.end)
             if not scope.is_generated(chapter.path, span.line):
                 yield RULE.find(span, slip.message, slip.advice)

@@ -1,4 +1,4 @@
-"""`bindery bundle`: one file per companion tool."""
+"""`bindery bundle`: companion tools as single files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from bindery.core.model import refuse
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder to write to.  [default: dist/tools]",
+    help="Output folder.  [default: dist/tools]",
 )
 @root_option
 def bundle(*, tools: tuple[str, ...], out: Path | None, root: Path) -> None:
-    """Write companion tools as single files that run alone; all tools if none is named.
+    """Bundle companion tools, by default all of them, into single files that run alone.
 
-    Each file holds the tool and the kit modules it uses. Prints the SHA-256 of each file.
+    Each file contains the tool and the kit modules it uses. Prints the SHA-256 of each file.
     """
     from bindery.check.rules import RULES
     from bindery.core.config import load_config

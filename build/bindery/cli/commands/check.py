@@ -186,7 +186,7 @@ def _rewrite_baseline(root: Path, path: Path) -> None:
     print(f"{path}: {count_noun(number, 'finding')} accepted", file=sys.stderr)
 
 
-# --- wrong use ---
+# --- usage error ---
 
 
 def _refuse_parts(paths: Sequence[str], since: str | None, baseline: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""`bindery compare`: a run beside the records of the book."""
+"""`bindery compare`: compare a run with the book's records."""
 
 from __future__ import annotations
 
@@ -21,23 +21,21 @@ from bindery.cli.console import (
 @click.argument(
     "target",
     metavar="RECORD",
-    help="A record of the book, or a file that a tool wrote with --json.",
+    help="A record of the book, or the --json output of a tool.",
 )
 @click.option(
     "--against",
     default="",
     metavar="NAME",
     show_default=False,
-    help="Only with this record of the book.",
+    help="Compare with this record only.",
 )
-@click.option(
-    "--tolerance", default="5%", metavar="SHARE", help="The least that may differ: 5% or 0.05."
-)
+@click.option("--tolerance", default="5%", metavar="SHARE", help="Minimum tolerance: 5% or 0.05.")
 @click.option(
     "--facts",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="JSON of env_report.py on the machine of the run.",
+    help="JSON output of env_report.py on the machine of the run.",
 )
 @list_format_option
 @root_option
@@ -49,8 +47,8 @@ def compare(
     output: ListFormat,
     root: Path,
 ) -> None:
-    """Compare a run with the newest record that is like it. 1: worse than expected; 2: nothing
-    is like it, and why."""
+    """Compare a run with the newest comparable record. Exit status 1: worse than expected; 2: no
+    record is comparable."""
     import json
 
     from bindery.check.rules import RULES

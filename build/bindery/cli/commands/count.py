@@ -1,4 +1,4 @@
-"""`bindery count`: how much the book holds."""
+"""`bindery count`: count what the book contains."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bindery.cli.console import CLEAN, ListFormat, list_format_option, root_opti
 
 
 @click.command("count")
-@click.option("--chapters", is_flag=True, help="A line for each chapter, not for each part.")
+@click.option("--chapters", is_flag=True, help="Count per chapter, not per part.")
 @list_format_option
 @root_option
 def count(*, chapters: bool, output: ListFormat, root: Path) -> None:
-    """Count what the book holds: words, tables, figures, links, sums, numbers by their class."""
+    """Count words, tables, figures, links, calculations, and quoted numbers by class."""
     from bindery.check import counts
     from bindery.check.inspect import inspect_book
 

@@ -1,4 +1,4 @@
-"""`bindery format`: the sources typed evenly, without a word changed."""
+"""`bindery format`: format the Markdown without changing its text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command("format")
-@click.argument(
-    "paths", nargs=-1, help="Markdown files and folders; the chapters of the book by default."
-)
+@click.argument("paths", nargs=-1, help="Markdown files and folders.  [default: all chapters]")
 @click.option(
-    "--check", "only_check", is_flag=True, help="Show what would change, and write nothing."
+    "--check", "only_check", is_flag=True, help="Show what would change, but write nothing."
 )
 @root_option
 def format_sources(
@@ -31,7 +29,7 @@ def format_sources(
     only_check: bool,
     root: Path,
 ) -> None:
-    """Pad tables, put each paragraph on one line, sort definitions of links; change no word."""
+    """Pad tables, put each paragraph on one line, sort link definitions. No word changes."""
     from bindery.book.load import load_book
     from bindery.book.markdown_files import read_documents
     from bindery.check.baseline_use import prepare_carrying
@@ -67,14 +65,14 @@ def format_sources(
         carried = change_files(loaded.tree.root, Change(RULE, texts), carry)
         print(*(f"{path}: formatted" for path in texts), sep="\n")
         for path in carried:
-            print(f"{path}: the accepted findings follow")
+            print(f"{path}: updated the accepted findings")
     verb = "would format" if only_check else "formatted"
     print(f"{verb} {len(texts)} of {count_noun(len(chosen), 'file')}")
     raise SystemExit(FINDINGS if findings or (only_check and texts) else CLEAN)
 
 
 def _find_problem(root: Path, path: str) -> Finding | None:
-    """Why a file may not be written where it is."""
+    """Why a file cannot be written."""
     from bindery.core.transaction import find_obstacle
     from bindery.rewrite.formatting.chapters import RULE
 
@@ -86,7 +84,7 @@ def _find_problem(root: Path, path: str) -> Finding | None:
 def _choose(
     documents: Iterable[Document], root: Path, paths: Sequence[str], listed: Sequence[str]
 ) -> list[Document]:
-    """The documents under the given paths. A path without any is wrong use."""
+    """The documents under the given paths. Raises ConfigError for a path without any."""
     from bindery.check.choose_findings import is_below
 
     if not paths:
@@ -96,8 +94,8 @@ def _choose(
         folder = find_path(typed, root)
         under = {d.path: d for d in documents if is_below(d.path, [folder])}
         if not under:
-            message = f"no Markdown file is at '{typed}'"
-            hint = "name files or folders below the folder of the book"
+            message = f"there is no Markdown file at '{typed}'"
+            hint = "name files or folders in the book's folder"
             raise refuse(typed, message, hint)
         found |= under
     return list(found.values())

@@ -1,4 +1,4 @@
-"""`bindery links`: a second opinion on the links of the outputs, or the answers of the web."""
+"""`bindery links`: check the links of built outputs, or links to the web."""
 
 from __future__ import annotations
 
@@ -33,26 +33,24 @@ _WEB_OPTIONS = ("since", "fix", "dry_run", "archive", "delay")
 @click.option(
     "--external",
     is_flag=True,
-    help="Ask the web about every link of the book, politely, and remember the answers.",
+    help="Request every web address in the book, with polite delays, and remember the answers.",
 )
 @click.option(
     "--since",
     default="",
     metavar="REV",
     show_default=False,
-    help="Web: only links on lines added since then.",
+    help="Web: check only links on lines added since this revision.",
 )
 @click.option("--fix", is_flag=True, help="Web: write new addresses into the chapters.")
 @click.option("--dry-run", is_flag=True, help="Web: show what --fix would change.")
-@click.option(
-    "--archive", is_flag=True, help="Web: look for copies of dead pages in the Wayback Machine."
-)
+@click.option("--archive", is_flag=True, help="Web: look up dead pages in the Wayback Machine.")
 @click.option(
     "--delay",
     type=click.FloatRange(min=1.0),
     default=1.0,
     metavar="SECONDS",
-    help="Web: time between two requests to a host, at least 1.",
+    help="Web: seconds between requests to the same host, at least 1.",
 )
 @click.pass_context
 def links(
@@ -68,15 +66,15 @@ def links(
     archive: bool,
     delay: float,
 ) -> None:
-    """Compare every link of the built outputs with its source, with linkchecker as a second
-    opinion; with --external ask the web instead."""
+    """Cross-check every link in the built outputs against its source with linkchecker; with
+    --external, check links to the web."""
     from bindery.check.inspect import inspect_book
 
     if external:
         from bindery.cli.commands.links_external import Web, Wishes, ask_web
         from bindery.web.manners import Manners
 
-        refuse_given(context, ("out",), "is for the built outputs", "leave out --external")
+        refuse_given(context, ("out",), "is for the built outputs", "omit --external")
         if not fix:
             refuse_given(context, ("dry_run",), "shows what --fix would change", "add --fix")
         inspection = inspect_book(root)

@@ -1,4 +1,4 @@
-"""`bindery links --external`: the links to the web, asked politely and remembered."""
+"""`bindery links --external`: check links to the web, politely, and remember the answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The options of the command line."""
+    """The command-line options."""
 
     since: str = ""
     fix: bool = False
@@ -55,7 +55,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """The web, and how it is treated. Tests use one on this machine."""
+    """Access to the web and its limits. Tests use a local one."""
 
     manners: Manners = field(default_factory=Manners)
     find_reason: ReasonNotToAsk = find_reason_not_to_ask
@@ -64,15 +64,15 @@ class Web:
 
 
 def ask_web(inspection: Inspection, wishes: Wishes, web: Web) -> int:
-    """Ask the web about the links of a book, print the findings, and return the exit status.
+    """Check the web links of a book, print findings, and return the exit status.
 
-    Raises ConfigError if an option cannot be followed.
+    Raises ConfigError for options that cannot be used.
     """
     return _Run(inspection, wishes, web).run()
 
 
 class _Run:
-    """One run and what it knows so far: it may be interrupted at any time."""
+    """A run and its answers so far, since it can be interrupted at any time."""
 
     def __init__(self, inspection: Inspection, wishes: Wishes, web: Web) -> None:
         self.inspection = inspection
@@ -82,10 +82,10 @@ class _Run:
         self.waiting: Sequence[Address] = ()
         self.asked: dict[str, Answer] = {}
         self.targets: dict[str, Answer] = {}
-        """New addresses that an earlier run has found, and what they answer now."""
+        """New addresses from earlier runs, and their current answers."""
 
     def run(self) -> int:
-        read_listed(self.inspection.config)  # reports a broken list before the web is asked
+        read_listed(self.inspection.config)  # report a broken baseline before the first request
         memory = open_memory(self.inspection.tree.root, self.inspection.config)
         now = datetime.now(UTC)
         self.waiting = [
@@ -117,15 +117,15 @@ class _Run:
         )
         print_findings(findings, self.inspection, self.wishes.output, summary=summary)
         if is_interrupted:
-            print("interrupted; the answers so far are kept", file=sys.stderr)
+            print("interrupted; the answers so far are saved", file=sys.stderr)
             return INTERRUPTED
         if self.asked and all(a.verdict == "unreachable" for a in self.asked.values()):
-            print("no host answers: is this machine online?", file=sys.stderr)
+            print("no host answered: is this machine online?", file=sys.stderr)
             return FINDINGS
         return FINDINGS if findings else CLEAN
 
     def _choose(self, inspection: Inspection) -> tuple[Gathered, tuple[Address, ...]]:
-        """All addresses of the book, and those that this run is about."""
+        """All addresses in the book, and those to check in this run."""
         gathered = gather_addresses(inspection, self.web.find_reason)
         if not self.wishes.since:
             return gathered, gathered.addresses
@@ -138,7 +138,7 @@ class _Run:
         return gathered, new
 
     def _list_answers(self, memory: Memory) -> dict[str, Answer]:
-        """The answers of this run, and earlier ones that still count."""
+        """The answers of this run, and earlier ones that are still valid."""
         waiting = {address.url for address in self.waiting}
         return {
             address.url: memory.known[address.url]
@@ -182,11 +182,11 @@ class _Run:
             print(line, file=sys.stderr)
 
     def _fix(self, memory: Memory) -> Sequence[Finding]:
-        """Write new addresses, or show what would be written. Returns findings on the rest."""
+        """Write new addresses, or show the changes. Returns findings about the remaining links."""
         targets: dict[str, Answer] = {}
         for answer in self._list_answers(memory).values():
             if answer.verdict == "moved" and answer.anchor != "missing":
-                # An address that was just asked has been followed to its new one.
+                # For an address of this run, the redirect has already been followed.
                 followed = replace(answer, url=answer.target, verdict="live", target="")
                 known = followed if answer.url in self.asked else self.targets.get(answer.target)
                 if known and known.verdict == "live" and known.anchor != "missing":
@@ -204,10 +204,10 @@ class _Run:
             carry = prepare_carrying(self.inspection.config, RULE)
             root = self.inspection.tree.root
             for path in change_files(root, Change(RULE, fixes.texts), carry):
-                self._log(f"{path}: the accepted findings follow")
+                self._log(f"{path}: updated the accepted findings")
         for answer in targets.values():
             memory.add(answer)
-        # Places and texts have changed.
+        # Positions and texts have changed.
         self.inspection = inspect_book(self.inspection.config.root)
         self.gathered, self.addresses = self._choose(self.inspection)
         self._log(f"wrote the new addresses of {links}")
@@ -215,22 +215,22 @@ class _Run:
 
 
 def name_agent(config: Config) -> str:
-    """The name that hosts see: they can find out who asks, and shut the program out by name."""
+    """The User-Agent, so that hosts can find out who asks and block the program by name."""
     about = config.repository.url if config.repository else config.newest
     return f"{AGENT}/{__version__} ({f'+{about}; ' if about else ''}checks the links of a book)"
 
 
 def describe_queues(waiting: Sequence[Address], delay: float) -> str:
-    """What is about to be asked, and the least time that it takes."""
+    """What will be requested, and the least time it takes."""
     queues = Counter(map(find_host, {address.page for address in waiting}))
     host, pages = max(queues.items(), key=lambda item: (item[1], item[0]))
     links = f"{count_noun(len(waiting), 'link')} on {count_noun(len(queues), 'host')}"
     longest = f"{host}: {count_noun(pages, 'page')}, at least {pages * delay:.0f} s"
-    return f"asking {links}; the longest queue is that of {longest}"
+    return f"checking {links}; the longest queue is {longest}"
 
 
 def format_progress(answer: Answer, count: int, total: int) -> str:
-    """One line for a new verdict."""
+    """A progress line for an answer."""
     width = len(str(total))
     line = f"{count:>{width}}/{total} {answer.verdict:<11} {answer.url}"
     if answer.target:

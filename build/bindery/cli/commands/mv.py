@@ -1,4 +1,4 @@
-"""`bindery mv`: a chapter, a folder or a file gets another path, and no link breaks."""
+"""`bindery mv`: move a chapter, a folder or a file without breaking links."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bindery.cli.console import CLEAN, find_path, root_option
 
 @click.command("mv")
 @click.argument("old", metavar="OLD", help="A file or folder of the book.")
-@click.argument("new", metavar="NEW", help="Its new path, or a folder that takes it in.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--force", is_flag=True, help="Move files with uncommitted changes too.")
+@click.argument("new", metavar="NEW", help="Its new path, or an existing folder to move it into.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, but change nothing.")
+@click.option("--force", is_flag=True, help="Also move files with uncommitted changes.")
 @root_option
 def mv(
     old: str,
@@ -22,7 +22,7 @@ def mv(
     force: bool,
     root: Path,
 ) -> None:
-    """Move a chapter, a folder or a file: links in and out, chapters.yaml, the old address."""
+    """Move a chapter, folder or file; update links and chapters.yaml, redirect the old address."""
     from bindery.book.load import load_book
     from bindery.book.markdown_files import read_documents
     from bindery.check.baseline_use import prepare_carrying
@@ -54,5 +54,5 @@ def mv(
     carried = change_files(folder, change, prepare_carrying(config, RULE, moves.map))
     print(describe_plan(plan))
     for path in carried:
-        print(f"{moves.map(path)}: the accepted findings follow")
+        print(f"{moves.map(path)}: updated the accepted findings")
     raise SystemExit(CLEAN)

@@ -1,4 +1,4 @@
-"""`bindery records`: the list of records."""
+"""`bindery records`: list the records."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from bindery.cli.console import (
 
 
 @click.command("records")
-@click.argument("name", metavar="[NAME]", required=False, help="One record, shown in full.")
-@click.option("--stale", is_flag=True, help="Only stale ones; exit status 1 if there are any.")
-@click.option("--unused", is_flag=True, help="Only unused ones; exit status 1 if there are any.")
+@click.argument("name", metavar="[NAME]", required=False, help="Show this record in full.")
+@click.option("--stale", is_flag=True, help="List stale records only; exit status 1 if any.")
+@click.option("--unused", is_flag=True, help="List unused records only; exit status 1 if any.")
 @click.option(
-    "--tool", default="", metavar="TOOL", show_default=False, help="Only those of this tool."
+    "--tool", default="", metavar="TOOL", show_default=False, help="List records of this tool only."
 )
 @click.option(
     "--machine",
     default="",
     metavar="TEXT",
     show_default=False,
-    help="Only those whose machine or hardware has this.",
+    help="List only records whose machine or hardware contains this.",
 )
 @list_format_option
 @root_option
@@ -41,7 +41,7 @@ def records(
     output: ListFormat,
     root: Path,
 ) -> None:
-    """List the records of runs: what was measured when and on what, and whether it still holds."""
+    """List the records: what was measured, when, on which machine, and whether it is stale."""
     from bindery.check.inspect import inspect_book
     from bindery.core.build_date import read_today
     from bindery.core.report import count_noun

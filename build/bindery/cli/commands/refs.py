@@ -1,4 +1,4 @@
-"""`bindery refs`: who links to a thing, quotes it or calls it."""
+"""`bindery refs`: find references to a file, anchor, tool, record, view or address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refs(
     output: ListFormat,
     root: Path,
 ) -> None:
-    """Show who refers to a file, an anchor, a tool, a record, a view or an address."""
+    """List references to a file, an anchor, a tool, a record, a view or an address."""
     from bindery.book.markdown_files import read_documents
     from bindery.check.inspect import inspect_book
     from bindery.check.who_refers import find_references, format_references, format_references_json
@@ -49,8 +49,7 @@ def refs(
 
 
 def _read_path(target: str, root: Path) -> str:
-    """A target with its path, if it has one, relative to the root rather than to the folder that
-    the reader is in."""
+    """A target with its path, if any, converted from the current folder to the root."""
     path, mark, anchor = target.partition("#")
     here = Path.cwd() / path
     if not path or not here.exists() or not here.resolve().is_relative_to(root):

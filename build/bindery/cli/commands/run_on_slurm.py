@@ -1,4 +1,4 @@
-"""`bindery run --on slurm`: its options, and what it does with them."""
+"""`bindery run --on slurm`: options and actions."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ _OPTIONS = (
     click.option("--nodes", type=_COUNT, default=1, help="Slurm: number of nodes."),
     click.option("--cpus", type=_COUNT, help="Slurm: CPUs per node."),
     click.option("--gpus", type=_COUNT, help="Slurm: GPUs per node."),
-    click.option("--partition", default="", show_default=False, help="Slurm: the partition."),
-    click.option("--account", default="", show_default=False, help="Slurm: the account."),
-    click.option("--qos", default="", show_default=False, help="Slurm: the quality of service."),
+    click.option("--partition", default="", show_default=False, help="Slurm: partition."),
+    click.option("--account", default="", show_default=False, help="Slurm: account."),
+    click.option("--qos", default="", show_default=False, help="Slurm: quality of service."),
     click.option(
         "--sbatch",
         multiple=True,
         metavar="OPTION",
-        help="Slurm: another option of sbatch; repeatable.",
+        help="Slurm: extra sbatch option; repeatable.",
     ),
     click.option(
         "--container",
         default="",
         metavar="IMAGE",
         show_default=False,
-        help="Slurm: the container to run in.",
+        help="Slurm: container image to run in.",
     ),
     click.option(
         "--container-runtime",
         type=click.Choice(("pyxis", "apptainer")),
-        help="Slurm: what starts the container.",
+        help="Slurm: container runtime.",
     ),
     click.option(
         "--sweep",
         multiple=True,
         metavar="NAME=V1,V2",
-        help="Slurm: a task per value, passed as --NAME V; repeat it for all combinations.",
+        help="Slurm: one task per value, passed as --NAME V; repeat it for all combinations.",
     ),
-    click.option("--repeat", type=_COUNT, default=1, help="Slurm: number of tasks of each kind."),
+    click.option("--repeat", type=_COUNT, default=1, help="Slurm: number of tasks per setting."),
     click.option("--no-wait", is_flag=True, help="Slurm: submit the job and return."),
 )
 
@@ -62,7 +62,7 @@ _NAMES = (
 
 
 def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of Slurm; it gets them by name in one mapping, `slurm`."""
+    """Add the Slurm options to a command, which gets them as one mapping, `slurm`."""
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
@@ -74,7 +74,7 @@ def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def refuse_slurm_options(context: click.Context) -> None:
-    """Raise ConfigError if one of the options was given."""
+    """Raise ConfigError if a Slurm option was given."""
     refuse_given(context, _NAMES, "is for runs on a cluster", "add `--on slurm`")
 
 
@@ -93,8 +93,8 @@ def submit(
     from bindery.runs.slurm_run import run_on_slurm
 
     if bool(slurm["container"]) != bool(slurm["container_runtime"]):
-        message = "--container and --container-runtime belong together"
-        hint = "the runtimes are pyxis and apptainer"
+        message = "--container and --container-runtime must be given together"
+        hint = "runtimes: pyxis, apptainer"
         raise refuse("--container", message, hint)
     try:
         tasks = spread_tasks([parse_sweep(text) for text in slurm["sweep"]], slurm["repeat"])
@@ -118,7 +118,7 @@ def submit(
 
 
 def collect(root: Path, folder: Path) -> None:
-    """Print the records of a run that was not waited for."""
+    """Collect and print the records of a run submitted with --no-wait."""
     from bindery.runs.slurm_run import collect_run
 
     _print_collected(collect_run(root, folder))

@@ -1,4 +1,4 @@
-"""`bindery verify`: what can be run again, run again."""
+"""`bindery verify`: repeat runs and compare their results with the book."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bindery.core.model import BookError
 
 
 @click.command("verify")
-@click.argument("tools", nargs=-1, help="Tools of the book; all of them if none is named.")
+@click.argument("tools", nargs=-1, help="Tools of the book.  [default: all]")
 @root_option
 def verify(
     tools: tuple[str, ...],
     root: Path,
 ) -> None:
-    """Run again what can be run again: texts to the letter, demo results in value or shape."""
+    """Repeat runs of tools: texts must match exactly, demo results in value or shape."""
     from bindery.core.report import count_noun
     from bindery.runs.verify import verify_tools
 

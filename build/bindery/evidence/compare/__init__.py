@@ -1,1 +1,1 @@
-"""Two runs of a tool, like with like."""
+"""Compare runs with comparable records."""

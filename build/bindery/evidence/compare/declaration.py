@@ -1,4 +1,4 @@
-"""Terms of comparison: a tool's constant COMPARE, which says which of its results are alike."""
+"""Terms of comparison: a tool's constant COMPARE, which declares its comparable results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bindery.tools.tool_source import read_constants
 
 
 class TermsError(ValueError):
-    """The constant COMPARE of a tool cannot be used. `line` is that of its source."""
+    """A tool's COMPARE is invalid; `line` is its line in the source."""
 
     def __init__(self, reason: str, line: int) -> None:
         super().__init__(reason)
@@ -20,26 +20,26 @@ class TermsError(ValueError):
 
 
 class Terms(BaseModel):
-    """Which results of a tool can be compared, and by which column."""
+    """Which results of a tool are comparable, and by which column."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     tool: str
     keys: tuple[str, ...] = Field(min_length=1)
-    """Columns that are equal in rows that are alike."""
+    """Columns that must be equal in comparable rows."""
     value: str
-    """The column that is compared."""
+    """The column to compare."""
     better: Literal["higher", "lower"]
     spread: str = ""
-    """The column with the relative spread of the value, if there is one."""
+    """The column with the value's relative spread, if any."""
     member: str = ""
-    """The column that differs between rows with equal keys, such as the device."""
+    """The column that distinguishes rows with equal keys, such as the device."""
     trusted: dict[str, tuple[Scalar, ...]] = {}
-    """Values that a row must have to be compared at all, by column."""
+    """Values that a comparable row must have, by column."""
     alike: tuple[str, ...] = ()
-    """What else must be equal: places in a tool's JSON, such as `details.settings.dtype`."""
+    """What else must be equal: paths in the tool's JSON, such as `details.settings.dtype`."""
     has_ranks: bool = False
-    """Whether the tool is started with several ranks, so that one rank cannot be assumed."""
+    """Whether the tool runs with several ranks, so that one rank cannot be assumed."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -47,14 +47,14 @@ class Terms(BaseModel):
 
 
 def read_terms(tool: str, source: str) -> Terms | None:
-    """The terms of a tool from its source, which is not run; None if it declares none.
+    """Read a tool's terms from its source, without running it; None if it declares none.
 
-    Raises TermsError if COMPARE cannot be used.
+    Raises TermsError if COMPARE is invalid.
     """
     try:
         constants = read_constants(source)
     except SyntaxError as error:
-        raise TermsError(f"this is not Python: {error.msg}", error.lineno or 1) from None
+        raise TermsError(f"this is not valid Python: {error.msg}", error.lineno or 1) from None
     node = constants.get("COMPARE")
     if node is None:
         return None
@@ -62,7 +62,7 @@ def read_terms(tool: str, source: str) -> Terms | None:
         literal = ast.literal_eval(node)
         return Terms.model_validate({**literal, "tool": tool, "has_ranks": "RANKS" in constants})
     except ValidationError as error:
-        raise TermsError(f"COMPARE has a wrong {describe_error(error)}", node.lineno) from None
+        raise TermsError(f"COMPARE has an invalid {describe_error(error)}", node.lineno) from None
     except (ValueError, TypeError):
-        reason = "COMPARE has to be a plain dictionary, which can be read without running the tool"
+        reason = "COMPARE must be a literal dictionary, readable without running the tool"
         raise TermsError(reason, node.lineno) from None

@@ -1,4 +1,4 @@
-"""Comparing a record, or what a tool has written, with the records of a book."""
+"""Compare a record or a tool's output with the records of a book."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from bindery.evidence.stale_records import find_stale, read_methods
 
 
 def parse_share(text: str) -> float:
-    """A share from `5%` or `0.05`. Raises ValueError unless it is one below 1."""
+    """Parse a share such as `5%` or `0.05`. Raises ValueError unless it is below 1."""
     match = re.fullmatch(r"(\d+|\d*\.\d+)\s*(%?)", text.strip())
     share = float(match[1]) / (100 if match[2] else 1) if match else 1.0
     if share >= 1:
@@ -52,17 +52,17 @@ def compare_with_book(
     facts: Path | None = None,
     tolerance: float = TOLERANCE,
 ) -> Comparison:
-    """Compare a record of the book, or a file with a record or with what a tool wrote, with the
-    records of the book; with `against` only with that one.
+    """Compare a record of the book, or a file with a record or a tool's output, with the book's
+    records; with `against`, only with that record.
 
-    Raises ConfigError for what is not there or cannot be read, and NothingAlikeError if no record
-    is comparable.
+    Raises ConfigError for a missing or unreadable input, and NothingAlikeError if no record is
+    comparable.
     """
     tree = Tree(config.root)
     records = {item[0]: item[1] for item in load_records(tree) if not isinstance(item, Finding)}
     source, name = _find_source(target, config.root, records)
     if facts and isinstance(source, Record):
-        raise refuse(target, "a record knows its hardware", "leave --facts out")
+        raise refuse(target, "a record already names its hardware", "omit --facts")
     terms = _find_terms(config, tree, source.tool, target)
     run = make_run(source, terms, name=name, machine=_read_machine(facts) if facts else None)
     chosen = {
@@ -75,7 +75,7 @@ def compare_with_book(
         names = [reference.name for reference in references]
         references = [reference for reference in references if reference.name == wanted]
         if not references:
-            message = f"'{wanted}' is not another complete record of a successful '{source.tool}'"
+            message = f"'{wanted}' is not another complete, successful record of '{source.tool}'"
             raise refuse("--against", message, suggest(wanted, names, "see `bindery records`"))
     return compare_run(run, references, terms, tolerance)
 
@@ -84,14 +84,14 @@ def _find_terms(config: Config, tree: Tree, name: str, target: str) -> Terms:
     tool = next((tool for tool in config.tools if tool.name == name), None)
     if tool is None:
         names = [tool.name for tool in config.tools]
-        hint = suggest(name, names, f"it has: {', '.join(names)}")
+        hint = suggest(name, names, f"tools: {', '.join(names)}")
         raise refuse(target, f"the book has no tool '{name}'", hint)
     try:
         terms = read_terms(name, tree.read_bytes(tool.path).decode("utf-8", "replace"))
     except TermsError as error:
         raise refuse(Span(tool.path, error.line), str(error)) from None
     if terms is None:
-        message = f"nothing says which results of '{name}' are alike"
+        message = f"'{name}' does not declare which of its results are comparable"
         raise refuse(target, message, "declare COMPARE in the tool")
     return terms
 
@@ -99,7 +99,7 @@ def _find_terms(config: Config, tree: Tree, name: str, target: str) -> Terms:
 def _find_source(
     target: str, root: Path, records: Mapping[str, Record]
 ) -> tuple[Record | ToolOutput, str]:
-    """What is to be compared, and its name if it is a record of the book."""
+    """The run to compare, and its name if it is a record of the book."""
     path = Path(target)
     is_file = path.is_file()
     is_outside = is_file and not path.resolve().is_relative_to((root / RECORDS_FOLDER).resolve())
@@ -109,14 +109,14 @@ def _find_source(
     if is_file:
         return _parse_source(target, path.read_text(encoding="utf-8", errors="replace")), ""
     hint = suggest(name, records, "see `bindery records`")
-    raise refuse(target, f"there is no file '{target}', and the book has no such record", hint)
+    raise refuse(target, f"'{target}' is neither a file nor a record of the book", hint)
 
 
 def _parse_source(path: str, text: str) -> Record | ToolOutput:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        message = f"this is not JSON: {error.msg.lower()}"
+        message = f"this is not valid JSON: {error.msg.lower()}"
         raise refuse(Span(path, error.lineno, error.colno), message) from None
     if isinstance(data, dict) and "schema" in data:
         record = parse_record(path, text)
@@ -126,7 +126,7 @@ def _parse_source(path: str, text: str) -> Record | ToolOutput:
     try:
         return ToolOutput.model_validate(data)
     except ValidationError as error:
-        hint = "give a record, or what a tool wrote with --json"
+        hint = "give a record, or a tool's --json output"
         raise refuse(path, describe_error(error), hint) from None
 
 
@@ -134,5 +134,5 @@ def _read_machine(path: Path) -> Machine:
     try:
         return MachineReport.model_validate_json(path.read_bytes()).machine
     except ValidationError as error:
-        hint = "give the JSON of env_report.py --json"
+        hint = "give the output of env_report.py --json"
         raise refuse(path.as_posix(), describe_error(error), hint) from None

@@ -4,12 +4,12 @@ A run is compared with a record of the same tool, method, hardware, power limit,
 settings, and a row with the row that has the same keys; a tool declares keys and settings in its
 terms (see `declaration`). A failed run can be compared, but is not a reference. The expected range
 is `recorded * (1 ± max(tolerance, spread))`. The spread is that of the recorded samples
-(interquartile range over median): the median of another run does not leave it without a reason.
-The tolerance covers the difference between two machines of one kind. Beyond three times this
-margin, a row is far off.
+(interquartile range over median): the median of another run should be within it. The tolerance
+covers the difference between two machines of the same kind. Beyond three times this margin, a row
+is far off.
 
-A run as a whole is judged by the geometric mean of yours over recorded, with the median margin of
-its rows, and by any row that is far worse.
+The whole run is judged by the geometric mean of yours over recorded, with the median margin of its
+rows, and by any row that is far worse.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LISTED = 5
 _REASONS = 3
 
 Key = tuple[tuple[bool, Scalar], ...]
-"""The keys of a row, each with whether it is true or false: true is not 1."""
+"""The keys of a row, each with whether it is a boolean: True must not equal 1."""
 
 
 class NothingAlikeError(Exception):
-    """No record is comparable with the run; `reasons` are sentences, the nearest first."""
+    """No record is comparable with the run; `reasons` are sentences, the closest record first."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -43,7 +43,7 @@ class NothingAlikeError(Exception):
 
 
 class Recorded(NamedTuple):
-    """The value of one or several recorded rows with the same keys."""
+    """The value of recorded rows with the same keys."""
 
     value: float
     spread: float | None
@@ -51,39 +51,39 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The run to compare: a record, or what a tool wrote, which does not name the machine."""
+    """The run to compare: a record, or tool output, which does not name the machine."""
 
     source: Record | ToolOutput
     machine: Machine | None
     nodes: int | None
     ranks: int | None
-    """None, as for machine and nodes, means unknown."""
+    """None, as for machine and nodes, if unknown."""
     name: str = ""
-    """The name of a record of the book."""
+    """Its name, if it is a record of the book."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A record that others are compared with."""
+    """A record to compare with."""
 
     name: str
     record: Record
     settings: Mapping[str, Scalar]
-    """What must be equal in addition to the keys, by its place."""
+    """Settings that must be equal too, by path."""
     rows: Mapping[Key, Recorded]
     untrusted: Mapping[Key, str]
-    """Rows that cannot be compared, each with the reason."""
+    """Rows that are not comparable, with reasons."""
     stale: str = ""
-    """Why the record is stale, if it is."""
+    """Why the record is stale, or empty."""
 
     @property
     def started(self) -> str:
-        """When, in UTC: `2026-11-20T19:00:34Z`."""
+        """The start in UTC: `2026-11-20T19:00:34Z`."""
         return f"{self.record.started:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def describe_power_limit(machine: Machine) -> str:
-    """`700 W`, or `2 x 500 W, 6 x 700 W`; empty unless it is known of every accelerator."""
+    """`700 W`, or `2 x 500 W, 6 x 700 W`; empty unless known for every accelerator."""
     limits = [accelerator.power_limit_watts for accelerator in machine.accelerators]
     counts = Counter(round(limit) for limit in limits if limit is not None)
     if counts.total() < len(limits):
@@ -96,8 +96,7 @@ def describe_power_limit(machine: Machine) -> str:
 def make_run(
     source: Record | ToolOutput, terms: Terms, *, name: str = "", machine: Machine | None = None
 ) -> Run:
-    """The run to compare, from a record or from what a tool wrote with `--json`, with the machine
-    if it is known."""
+    """The run to compare, from a record or a tool's `--json` output, with the machine if known."""
     if isinstance(source, Record):
         return Run(source, source.machine, source.nodes, source.ranks, name)
     alone = None if terms.has_ranks else 1
@@ -107,8 +106,8 @@ def make_run(
 def make_references(
     records: Mapping[str, Record], terms: Terms, stale: Mapping[str, str]
 ) -> list[Reference]:
-    """The complete records of successful runs that have a row to compare with. `stale` has the
-    reasons of those that are, by name."""
+    """The complete records of successful runs that have comparable rows. `stale` has reasons by
+    name."""
     references = [
         _make_reference(name, record, terms, stale.get(name, ""))
         for name, record in records.items()
@@ -118,7 +117,7 @@ def make_references(
 
 
 def _make_reference(name: str, record: Record, terms: Terms, stale: str) -> Reference:
-    """Rows with equal keys, such as those of the devices of a node, are pooled."""
+    """Pool rows with equal keys, such as those of several devices on a node."""
     gathered: dict[Key, list[Recorded]] = {}
     untrusted: dict[Key, str] = {}
     for row in record.results:
@@ -134,7 +133,7 @@ def _make_reference(name: str, record: Record, terms: Terms, stale: str) -> Refe
 
 
 def _pool(entries: Sequence[Recorded]) -> Recorded:
-    """The median of some rows; their range is the least spread."""
+    """The median of some rows; its spread is at least their range."""
     middle, spread = entries[0]
     if len(entries) > 1:
         values = [entry.value for entry in entries]
@@ -142,7 +141,7 @@ def _pool(entries: Sequence[Recorded]) -> Recorded:
         spreads = [entry.spread for entry in entries if entry.spread is not None]
         wide = statistics.median(spreads) if spreads else 0.0
         spread = max(wide, (max(values) - min(values)) / middle)
-    # As many digits as a comparison can use.
+    # Keep as many digits as a comparison needs.
     return Recorded(float(f"{middle:.6g}"), None if spread is None else float(f"{spread:.3g}"))
 
 
@@ -161,7 +160,7 @@ def _read_key(row: Mapping[str, Scalar], terms: Terms) -> Key:
 
 
 def _explain_distrust(row: Mapping[str, Scalar], terms: Terms) -> str:
-    """Why a row cannot be compared, or an empty text."""
+    """Why a row is not comparable, or empty."""
     for column, values in terms.trusted.items():
         if row.get(column) not in values:
             return f"{column} is '{show_scalar(row.get(column))}'"
@@ -188,7 +187,7 @@ def show_scalar(value: Scalar) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowVerdict:
-    """A row of the run and the recorded one."""
+    """A row of the run and its recorded counterpart."""
 
     key: Key
     member: str
@@ -196,7 +195,7 @@ class RowVerdict:
     spread: float | None
     recorded: Recorded
     margin: float
-    """How far off it may be, as a share of the recorded value."""
+    """The margin, as a share of the recorded value."""
 
     @property
     def ratio(self) -> float:

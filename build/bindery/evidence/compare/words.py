@@ -1,5 +1,5 @@
-"""The outcome of a comparison in words, as a table and as JSON, in the units that people use and
-with the digits that the measurement supports."""
+"""The result of a comparison as sentences, a table and JSON, in customary units and with the
+digits that the measurement supports."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _SHOWN_UNITS = {
 
 
 def format_earned(value: float, uncertainty: float | None) -> str:
-    """A number with the digits that its uncertainty leaves, one per thousand at best. One digit
-    after a `~` if it leaves none, two if the uncertainty is not known."""
+    """A number with the digits that its uncertainty supports, at best one part in a thousand; with
+    `~` and one digit if it supports none, with two digits if the uncertainty is unknown."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -45,7 +45,7 @@ def format_earned(value: float, uncertainty: float | None) -> str:
 
 
 def write_sentences(comparison: Comparison) -> list[str]:
-    """The verdict in plain words, what it rests on, and what is left out."""
+    """The verdict in plain words, its basis, and what is left out."""
     run, reference, rows = comparison.run, comparison.reference, comparison.rows
     source, record = run.source, reference.record
     unit, factor = _choose_scale(comparison)
@@ -73,28 +73,28 @@ def write_sentences(comparison: Comparison) -> list[str]:
         sentences.append(f"rows: {', '.join(counts)}")
     far = [row.verdict for row in rows if row.verdict.startswith("far")]
     if not all(is_worse(verdict, comparison.terms) for verdict in far):
-        sentences.append("far better than recorded needs a reason as much as far worse does")
+        sentences.append("a result far better than recorded needs an explanation too")
     if not source.complete:
-        reason = "not all was measured that was asked for"
+        reason = "not everything requested was measured"
         if isinstance(source, Record):
             reason = f"it ended as '{source.ended}'"
         sentences.append(f"yours is partial: {reason}")
     if isinstance(source, Record) and source.ended == "failed":
         sentences.append(
-            f"in yours the tool ended with status {source.exit_status}: it had found a problem"
+            f"your run exited with status {source.exit_status}: the tool found a problem"
         )
     limit = describe_power_limit(record.machine)
     if run.machine is None:
         sentences.append(
-            f"not checked: whether yours is {record.machine.hardware} too; give the facts of the "
+            f"not checked: whether yours is also {record.machine.hardware}; pass the facts of the "
             "machine (env_report.py --json FILE) with --facts FILE"
         )
     elif limit and not describe_power_limit(run.machine):
-        sentences.append(f"not checked: whether yours has a power limit of {limit} too")
+        sentences.append(f"not checked: whether yours also has a power limit of {limit}")
     if run.nodes is None or run.ranks is None:
         sentences.append(
-            f"not checked: whether yours has {count_noun(record.nodes, 'node')} and "
-            f"{count_noun(record.ranks, 'rank')} too"
+            f"not checked: whether yours also has {count_noun(record.nodes, 'node')} and "
+            f"{count_noun(record.ranks, 'rank')}"
         )
     if isinstance(source, Record):
         sentences += _compare_surroundings(source, record)
@@ -102,7 +102,7 @@ def write_sentences(comparison: Comparison) -> list[str]:
 
 
 def _compare_surroundings(yours: Record, theirs: Record) -> Iterator[str]:
-    """A sentence for each version and each variable that differs."""
+    """A sentence for each software version and environment variable that differs."""
     for name in _SOFTWARE:
         version, other = yours.software.get(name), theirs.software.get(name)
         if version is not None and other is not None and version != other:
@@ -117,7 +117,7 @@ def _compare_surroundings(yours: Record, theirs: Record) -> Iterator[str]:
 
 
 def write_table(comparison: Comparison) -> str:
-    """The rows as a table in Markdown."""
+    """The rows as a Markdown table."""
     terms = comparison.terms
     unit, factor = _choose_scale(comparison)
     suffix = f", {unit}" if unit else ""
@@ -135,7 +135,7 @@ def write_table(comparison: Comparison) -> str:
 
 
 def _choose_scale(comparison: Comparison) -> tuple[str, float]:
-    """The unit in which people write such numbers, and its size in the base unit."""
+    """The customary unit for such numbers, and its size in the base unit."""
     unit = comparison.run.source.units.get(comparison.terms.value, "1")
     if unit not in _SHOWN_UNITS:
         return "" if unit == "1" else unit, 1.0
@@ -145,10 +145,10 @@ def _choose_scale(comparison: Comparison) -> tuple[str, float]:
 
 
 def _show_numbers(row: RowVerdict, factor: float) -> tuple[str, str, str, str]:
-    """Yours, recorded, percent, and what is expected."""
+    """Yours, recorded, percent, and expected."""
 
     def show(value: float, spread: float | None) -> str:
-        # The median is known to about half of the interquartile range.
+        # The uncertainty of the median is about half of the interquartile range.
         return format_earned(
             value / factor, None if spread is None else spread * value / factor / 2
         )
@@ -167,7 +167,7 @@ def _show_numbers(row: RowVerdict, factor: float) -> tuple[str, str, str, str]:
 
 
 def make_document(comparison: Comparison, tolerance: float) -> dict[str, Any]:
-    """All of it as JSON, in base units."""
+    """The comparison as JSON, in base units."""
     run, reference = comparison.run, comparison.reference
     return {
         "record": reference.name,

@@ -1,14 +1,14 @@
-"""Where every cell of a query comes from: the query rewritten so that it says so itself.
+"""Trace every cell of a query to its sources by rewriting the query.
 
-Each column of the result gets a sister column with the cells of the base tables that its value was
-taken or worked out from. What decides whether a value is chosen (WHERE, ON, the condition of a
-CASE, a key of ORDER BY) is not an origin; what the value is made of is one.
+Each result column gets an origin column, the "sister", that names the base cells its value was
+copied or computed from. Conditions that only select values (WHERE, ON, a CASE condition, an ORDER
+BY key) are not origins.
 
-The rewritten query keeps the rows of the original and their order. What cannot be followed rightly
-is refused, never guessed.
+The rewritten query keeps the rows of the original and their order. A query that cannot be traced
+correctly is rejected, never guessed.
 
-Imports go one way, from the right to the left: model, dialect; scopes, formulas, texts;
-groups, expressions, queries.
+Imports go one way, right to left: model, dialect; scopes, formulas, texts; groups, expressions,
+queries.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["ColumnTrace", "Trace", "UntraceableError", "trace_query"]
 
 
 def trace_query(sql: str, tables: Mapping[str, Sequence[str]]) -> Trace:
-    """The query with the origins of its cells, for base tables given with their columns.
+    """Trace a query that SQLite accepts, given the base tables and their columns.
 
-    The query is one that SQLite takes. Raises UntraceableError where a cell cannot be followed.
+    Raises UntraceableError if a cell cannot be traced.
     """
     return _trace(sql, tuple((name, tuple(columns)) for name, columns in tables.items()))
 
 
-@lru_cache(maxsize=4096)  # while a book is watched, most of its views stay as they are
+@lru_cache(maxsize=4096)  # in watch mode most views do not change
 def _trace(sql: str, tables: tuple[tuple[str, tuple[str, ...]], ...]) -> Trace:
-    # Imported here: it takes longer than the check of a book without views.
+    # Imported here: sqlglot takes longer than checking a book without views.
     from sqlglot.errors import UnsupportedError
 
     from bindery.evidence.lineage.queries import Queries
@@ -39,4 +39,4 @@ def _trace(sql: str, tables: tuple[tuple[str, tuple[str, ...]], ...]) -> Trace:
     try:
         return Queries(sql, dict(tables)).trace()
     except UnsupportedError as error:
-        raise UntraceableError(f"the query cannot be followed: {error}", 1) from None
+        raise UntraceableError(f"the query cannot be traced: {error}", 1) from None

@@ -1,4 +1,4 @@
-"""Reading and writing SQL, and its trees: SQLite's dialect, through sqlglot."""
+"""Parse and write SQL in SQLite's dialect with sqlglot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bindery.evidence.lineage.model import UntraceableError
 
 if TYPE_CHECKING:
-    # Never imported before a query is traced: that takes longer than the check of a whole book.
+    # Import sqlglot only to trace a query: it takes longer than checking a whole book.
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.expressions import Expr
     from sqlglot.generator import Generator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @cache
 def _load_dialect() -> Dialect:
-    """SQLite as sqlglot reads it, but functions keep the names they were given."""
+    """SQLite's dialect, but functions keep their names as typed."""
     from sqlglot import exp
     from sqlglot.dialects.sqlite import SQLite
     from sqlglot.generators.sqlite import SQLiteGenerator
@@ -56,17 +56,17 @@ def _load_generator(functions: str | bool) -> Generator:
 
 def write(node: Expr) -> str:
     """The SQL of a node."""
-    # Uncopied: what writing changes in a node is nothing that SQLite takes.
+    # Without a copy: what the generator changes in a node, SQLite does not accept anyway.
     return _load_generator(False).generate(node, copy=False)
 
 
 def write_lower(node: Expr) -> str:
-    """The SQL of a node, functions in lower case."""
+    """The SQL of a node with functions in lower case."""
     return _load_generator("lower").generate(node, copy=False)
 
 
 def read_select(sql: str) -> Expr:
-    """The tree of a view that SQLite takes. Raises UntraceableError where sqlglot does not."""
+    """The tree of a view that SQLite accepts. Raises UntraceableError if sqlglot does not."""
     from sqlglot.errors import ParseError
 
     try:
@@ -75,7 +75,7 @@ def read_select(sql: str) -> Expr:
         detail = error.errors[0] if error.errors else {}
         near = f" near '{detail['highlight']}'" if detail.get("highlight") else ""
         raise UntraceableError(
-            f"the query cannot be read{near}", int(detail.get("line") or 1)
+            f"the query cannot be parsed{near}", int(detail.get("line") or 1)
         ) from None
     return tree
 
@@ -89,7 +89,7 @@ def quote_text(text: str) -> str:
 
 
 def join_terms(terms: Sequence[str]) -> str:
-    """All origins that some terms give."""
+    """All origins of several terms."""
     if not terms:
         return "NULL"
     if len(terms) == 1:
@@ -99,12 +99,12 @@ def join_terms(terms: Sequence[str]) -> str:
 
 def gather(term: str) -> str:
     """The origins of all rows of a group."""
-    # SQLite takes no separator beside DISTINCT, and no item has a comma.
+    # SQLite does not support DISTINCT with a separator, and items contain no commas.
     return f"replace(group_concat(DISTINCT {term}), ',', ' ')"
 
 
 def make_raw(sql: str) -> Expr:
-    """A node that is written as it is given."""
+    """A node written verbatim."""
     from sqlglot import exp
 
     return exp.Var(this=sql)
@@ -118,7 +118,7 @@ def make_alias(name: str) -> Expr:
 
 
 def make_column(name: str, table: str, line: int) -> Expr:
-    """A column at that line; `table` is empty if it is not named."""
+    """A column on that line; without a table if `table` is empty."""
     from sqlglot import exp
 
     parts = {"table": table, "this": name} if table else {"this": name}
@@ -131,12 +131,12 @@ def make_column(name: str, table: str, line: int) -> Expr:
 
 
 def fail(message: str, node: Expr) -> UntraceableError:
-    """The refusal of a node, to be raised."""
+    """An error about a node, to be raised."""
     return UntraceableError(message, find_line(node))
 
 
 def find_line(node: Expr) -> int:
-    """The line of a node, or of the nearest one around it."""
+    """The line of a node, or of its nearest parent that has one."""
     place: Expr | None = node
     while place is not None:
         for part in place.walk():
@@ -151,7 +151,7 @@ def is_query(node: Expr) -> bool:
 
 
 def is_whole(node: Expr) -> bool:
-    """Whether a node is a whole number, which means a column in ORDER BY."""
+    """Whether a node is an integer, which means a column in ORDER BY."""
     return node.key == "literal" and node.name.isdigit() and not node.args.get("is_string")
 
 

@@ -1,4 +1,4 @@
-"""What an expression is made of: its kind, its formula and its origins."""
+"""Trace expressions: their kind, formula and origins."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 LONGEST_EXPANSION = 80
-"""Characters of a formula up to which it replaces the column that another formula uses."""
+"""The longest formula that is inlined where another formula uses the column."""
 
 _ITEM_PART = re.compile(r"[^\s:,]+")
 _OPERATORS = {
@@ -59,7 +59,7 @@ _OPERATORS = {
     "and": "AND",
     "or": "OR",
 }
-# Nodes whose value is computed from everything in them.
+# Nodes computed from all of their parts.
 _PLAIN = frozenset(
     "neg not bitwisenot is nullsafeeq nullsafeneq between like glob escape tuple bitwiseand "
     "bitwiseor bitwiseleftshift bitwiserightshift distinct regexplike".split()
@@ -67,13 +67,13 @@ _PLAIN = frozenset(
 _CAST_TYPES = frozenset("INT BIGINT FLOAT DOUBLE DECIMAL TEXT BLOB VARCHAR VARBINARY".split())
 
 _TEXT_FUNCTIONS = frozenset("lower quote upper".split())
-"""They can leave values as they are."""
+"""Functions that can leave a value unchanged."""
 
 _Follow = Callable[["Expr"], Traced]
 
 
 class Expressions:
-    """Follows the expressions of one query; `rewrite` gives sisters to the queries in them."""
+    """Traces the expressions of a query; `rewrite` adds sisters to subqueries."""
 
     def __init__(self, formulas: Formulas, rewrite: Rewrite) -> None:
         self._formulas = formulas
@@ -104,7 +104,7 @@ class Expressions:
                 return replace(inner, formula=wrap(inner.formula))
             case "cast":
                 if node.args["to"].this.name not in _CAST_TYPES:
-                    raise fail(f"a CAST to {write(node.args['to'])} cannot be followed", node)
+                    raise fail(f"a CAST to {write(node.args['to'])} cannot be traced", node)
                 return follow(node.this)
             case "case":
                 return self._trace_case(node, follow, scope)
@@ -136,7 +136,7 @@ class Expressions:
                     return Traced(CONSTANT, f"-{parts[0].formula}")
                 return combine(self._formulas.show(node, scope), parts)
             case _:
-                raise fail(f"'{write(node)}' cannot be followed", node)
+                raise fail(f"'{write(node)}' cannot be traced", node)
 
     def _trace_column(self, node: Expr, scope: Scope) -> Traced:
         place = find_column(node, scope)
@@ -162,7 +162,7 @@ class Expressions:
         return Traced(output.kind, formula, terms, output.factor)
 
     def _trace_case(self, node: Expr, follow: _Follow, scope: Scope) -> Traced:
-        """CASE: the origins of the branch that is taken."""
+        """CASE: the origins of the branch taken."""
         base = node.this
         branches = [(branch.this, follow(branch.args["true"])) for branch in node.args["ifs"]]
         default = node.args.get("default")
@@ -189,7 +189,7 @@ class Expressions:
         return Traced(kind, formula, (taken,), factor)
 
     def _trace_choice(self, node: Expr, follow: _Follow, scope: Scope) -> Traced:
-        """coalesce: the origins of the argument that is taken."""
+        """coalesce: the origins of the argument taken."""
         parts = [follow(argument) for argument in node.expressions]
         formula = self._formulas.show(node, scope)
         kind, factor = unite_kinds(parts)
@@ -206,7 +206,7 @@ class Expressions:
         if is_aggregate(node):
             return self._groups.trace_aggregate(node, scope)
         if name in ("iif", "if", "nullif"):
-            raise fail(f"'{name}' cannot be followed; write CASE", node)
+            raise fail(f"'{name}' cannot be traced; write CASE", node)
         if name in ("coalesce", "ifnull"):
             return self._trace_choice(node, follow, scope)
         parts = [follow(argument) for argument in node.expressions]
@@ -243,7 +243,7 @@ def _is_key(node: Expr, scope: Scope) -> bool:
 
 
 def _trace_extreme(function: Expr, formula: str, parts: Sequence[Traced]) -> Traced:
-    """min and max of more than one argument: the origins of the one that is taken."""
+    """min and max with several arguments: the origins of the one returned."""
     kind, factor = unite_kinds(parts)
     if sum(part.kind != CONSTANT for part in parts) > 1:
         kind, factor = COMPUTED, UNSCALED

@@ -1,7 +1,7 @@
-"""What a reader is shown of how a value is worked out.
+"""Formulas as readers see them.
 
-While a query is followed, a base column is a mark in a formula, a number between two NUL:
-how its name is written depends on what else the whole formula names.
+While a query is traced, a formula contains base columns as marks, numbers between two NUL
+characters. How a name is written depends on the other names in the whole formula.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A base column as a formula names it."""
+    """A base column named in a formula."""
 
     table: str
     alias: str
@@ -34,18 +34,18 @@ class _Leaf:
 
 
 class Formulas:
-    """The formulas of one query."""
+    """The formulas of a query."""
 
     def __init__(self) -> None:
         self._leaves: dict[_Leaf, int] = {}
 
     def mark_column(self, source: Source, key: str) -> str:
-        """A base column in a formula."""
+        """The mark of a base column."""
         leaf = _Leaf(source.table, source.alias, source.spell_column(key))
         return f"\0{self._leaves.setdefault(leaf, len(self._leaves))}\0"
 
     def name_columns(self, formula: str) -> str:
-        """The formula with the names of its columns, as short as they stay unambiguous."""
+        """The formula with column names, as short as is unambiguous."""
         leaves = list(self._leaves)
         used = [leaves[int(number)] for number in dict.fromkeys(_MARK.findall(formula))]
 
@@ -61,7 +61,7 @@ class Formulas:
         return _MARK.sub(name, formula)
 
     def show(self, node: Expr, scope: Scope) -> str:
-        """An expression as it is written, whatever it is made of."""
+        """An expression as written."""
 
         def put(part: Expr) -> Expr:
             if part.key == "column":
@@ -71,9 +71,9 @@ class Formulas:
         return write_lower(node.transform(put))
 
     def show_condition(self, condition: Expr, scope: Scope, base: Expr | None = None) -> str:
-        """The condition that picks some cells of a column, for the brackets after its name.
+        """The condition that selects cells of a column, for the brackets after its name.
 
-        With `base`, the condition is a value that it has.
+        With `base`, the condition is a value of that expression.
         """
 
         def show(node: Expr) -> str:
@@ -109,17 +109,17 @@ def show_literal(node: Expr) -> str:
 
 
 def wrap(formula: str) -> str:
-    """A formula as part of another one."""
+    """A formula in parentheses, if needed as part of another."""
     return formula if _ATOM.fullmatch(formula) else f"({formula})"
 
 
 def is_column(formula: str) -> bool:
-    """Whether a formula is a base column and nothing else."""
+    """Whether a formula is a single base column."""
     return _MARK.fullmatch(formula) is not None
 
 
 def read_conversion(factor: Traced) -> Fraction | None:
-    """The value of a factor that only changes the unit; None for any other."""
+    """The value of a factor that only converts a unit; otherwise None."""
     if factor.kind != CONSTANT or not _NUMBER.fullmatch(factor.formula):
         return None
     value = Decimal(factor.formula)

@@ -1,4 +1,4 @@
-"""Rows taken together: aggregates and windows."""
+"""Trace aggregates and window functions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _AGGREGATES = frozenset("avg count group_concat string_agg sum total".split())
 EXTREMES = frozenset(("min", "max"))
-"""With one argument they aggregate rows, with more they do not."""
+"""With one argument they are aggregates, with more they are not."""
 _COUNTERS = frozenset("row_number rank dense_rank percent_rank cume_dist ntile".split())
-"""Windows that give the place of a row."""
+"""Window functions that return a row's position."""
 
 
 def is_aggregate(function: Expr) -> bool:
@@ -36,7 +36,7 @@ def is_aggregate(function: Expr) -> bool:
 
 
 def _strip_arguments(aggregate: Expr) -> list[Expr]:
-    """The arguments of an aggregate without DISTINCT and ORDER BY."""
+    """An aggregate's arguments without DISTINCT and ORDER BY."""
     arguments: list[Expr] = []
     for argument in aggregate.expressions:
         bare = argument.this if argument.key == "order" else argument
@@ -45,7 +45,7 @@ def _strip_arguments(aggregate: Expr) -> list[Expr]:
 
 
 def has_aggregate(tree: Expr) -> bool:
-    """Whether an expression takes rows together, not counting windows and inner queries."""
+    """Whether an expression aggregates, not counting windows and subqueries."""
     if is_query(tree):
         return False
     if tree.key == "window":
@@ -59,13 +59,13 @@ def has_aggregate(tree: Expr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Follows aggregates and windows; `trace` follows the expressions in them."""
+    """Traces aggregates and windows; `trace` traces the expressions in them."""
 
     formulas: Formulas
     trace: Callable[[Expr, Scope], Traced]
 
     def trace_aggregate(self, node: Expr, scope: Scope, over: str = "") -> Traced:
-        """Rows taken together, by GROUP BY or, with `over`, by a window."""
+        """An aggregate over GROUP BY or, with `over`, over a window."""
         name = node.name.lower()
         arguments = _strip_arguments(node)
         if not arguments or arguments[0].key == "star":
@@ -91,7 +91,7 @@ class Groups:
         term = f"CASE WHEN {value} IS NOT NULL THEN {join_terms(terms)} END"
         if name not in EXTREMES:
             return Traced(kind, formula, (_gather_rows(term, over),), factor)
-        # One of the rows that reach the extreme, found by its value as a key of a JSON object.
+        # Find a row with the extreme value by using values as keys of a JSON object.
         extreme = f"{name}({value}){over}"
         cells = f"json_group_object(hex(quote({value})), {term}){over}"
         found = f"json_extract({cells}, '$.' || hex(quote({extreme})))"
@@ -101,18 +101,18 @@ class Groups:
         function = node.this
         name = function.name.lower()
         if function.key != "anonymous":
-            raise fail(f"'{write(node)}' cannot be followed", node)
+            raise fail(f"'{write(node)}' cannot be traced", node)
         formula = self.formulas.show(node, scope)
         if name in _COUNTERS:
             return Traced(CONSTANT, formula)
         over = _write_over(node)
         if is_aggregate(function):
             return replace(self.trace_aggregate(function, scope, over), formula=formula)
-        raise fail(f"'{name}' over a window cannot be followed", node)
+        raise fail(f"'{name}' over a window cannot be traced", node)
 
 
 def _gather_rows(term: str, over: str) -> str:
-    # A window takes no DISTINCT.
+    # Windows do not support DISTINCT.
     return f"group_concat({term}, ' '){over}" if over else gather(term)
 
 

@@ -1,4 +1,4 @@
-"""What is reported of a query and its columns, and what is known of them on the way."""
+"""The result of tracing a query, and intermediate results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 Kind = Literal["copy", "scaled", "computed", "constant"]
 
 KINDS: tuple[Kind, ...] = ("constant", "copy", "scaled", "computed")
-"""By rank: what is made of parts has the highest of theirs."""
+"""By rank: a value made of several parts gets the highest rank among them."""
 CONSTANT, COPY, SCALED, COMPUTED = range(4)
 
 UNSCALED = Fraction(1)
@@ -18,40 +18,38 @@ UNSCALED = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class ColumnTrace:
-    """How one column of a query comes about."""
+    """How one column of a query is made."""
 
     key: str
-    """As the query names the column."""
+    """The column's name in the query."""
     kind: Kind
-    """`copy`: passed on unchanged. `scaled`: in another unit. `computed`: worked out. `constant`:
-    from no evidence."""
+    """`copy`: unchanged. `scaled`: converted to another unit. `computed`: calculated. `constant`:
+    not from evidence."""
     formula: str
-    """The arithmetic in the names of columns; empty for a copy and a constant."""
+    """The arithmetic in column names; empty for copies and constants."""
     origins: str
-    """The column of the rewritten query that holds the origins of each cell."""
+    """The column of the rewritten query with the origins of each cell."""
     factor: float = 1.0
-    """What a scaled value was multiplied by; 1 for all others. SQLite drops the remainder when it
-    divides whole numbers."""
+    """The factor of a scaled value, otherwise 1. SQLite truncates integer division."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A query that also gives the origins of its cells.
+    """A query that also returns the origins of its cells.
 
-    The origins of a cell are items `table:rowid:column` with spaces between them, in no order; an
-    item may occur twice. NULL or an empty text means none. The column is `*` where rows were
-    counted.
+    Origins are items `table:rowid:column`, separated by spaces, unordered and possibly repeated;
+    NULL or empty text means none. The column is `*` where rows were counted.
     """
 
     sql: str
-    """Gives the columns of the original, then those of the origins, then the keys of the order."""
+    """Returns the original columns, then their origins, then the ORDER BY keys."""
     columns: tuple[ColumnTrace, ...]
     order_keys: tuple[str, ...]
-    """Columns that hold the values of the terms of ORDER BY: rows alike in all of them are tied."""
+    """Columns with the ORDER BY terms: rows equal in all of them are tied."""
 
 
 class UntraceableError(Exception):
-    """A query whose cells cannot be followed; `line` is where, counted from 1."""
+    """A query that cannot be traced; `line` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -61,24 +59,24 @@ class UntraceableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What is known of an expression: its kind, its formula, and SQL that gives its origins."""
+    """A traced expression: kind, formula, and SQL for its origins."""
 
     kind: int = CONSTANT
     formula: str = ""
-    """Base columns are marks in it (see `formulas`)."""
+    """With marks for base columns (see `formulas`)."""
     terms: tuple[str, ...] = ()
     factor: Fraction = UNSCALED
-    """Of a scaled value; 1 for all others."""
+    """The factor of a scaled value, otherwise 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of a query, and its sister once the query is rewritten."""
+    """A column of a query, with its sister once the query is rewritten."""
 
     name: str
-    """Empty where the query gives none."""
+    """Empty if the query has none."""
     sister: str
-    """Empty where no cell can have an origin."""
+    """Empty if no cell can have an origin."""
     kind: int
     formula: str
     factor: Fraction = UNSCALED
@@ -89,16 +87,16 @@ def unite_terms(parts: Iterable[Traced]) -> tuple[str, ...]:
 
 
 def combine(formula: str, parts: Iterable[Traced]) -> Traced:
-    """What is worked out from some parts."""
+    """A value computed from several parts."""
     parts = tuple(parts)
     made = any(part.kind != CONSTANT for part in parts)
     return Traced(COMPUTED if made else CONSTANT, formula, unite_terms(parts))
 
 
 def unite_kinds(parts: Iterable[Traced | Output]) -> tuple[int, Fraction]:
-    """The kind and the factor of what is one of some parts, or has them side by side.
+    """The kind and factor of a value that is one of several parts, or contains all of them.
 
-    Parts that are scaled differently make it computed.
+    Parts with different factors make it computed.
     """
     parts = tuple(parts)
     kind = max((part.kind for part in parts), default=CONSTANT)

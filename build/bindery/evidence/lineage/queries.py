@@ -1,4 +1,4 @@
-"""Queries with sister columns: SELECT, WITH, UNION ALL, and the queries inside."""
+"""Add sister columns to queries: SELECT, WITH, UNION ALL, and subqueries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _Rewritten = tuple["Expr", Sequence[Output]]
 
 
 class Queries:
-    """One query on its way to being rewritten, with all the queries in it."""
+    """A query being rewritten, with its subqueries."""
 
     def __init__(self, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
         self._sql = sql
@@ -59,7 +59,7 @@ class Queries:
         columns = []
         for number, output in enumerate(outputs, 1):
             if not output.name:
-                raise fail(f"column {number} of the query has no name; write AS and one", tree)
+                raise fail(f"column {number} of the query has no name; add AS and a name", tree)
             worked_out = output.kind >= SCALED
             formula = self._formulas.name_columns(output.formula) if worked_out else ""
             kind, factor = KINDS[output.kind], float(output.factor)
@@ -69,22 +69,22 @@ class Queries:
     def _rewrite(
         self, tree: Expr, outer: Scope | None, known: Known, keys: list[str] | None = None
     ) -> _Rewritten:
-        """A query with sister columns; with `keys`, also with columns for the terms of ORDER BY."""
+        """A query with sister columns; with `keys`, also with columns for the ORDER BY terms."""
         known = self._rewrite_ctes(tree, outer, known)
         if tree.key == "select":
             if tree.args.get("distinct"):
-                raise fail("DISTINCT cannot be followed; write GROUP BY", tree)
+                raise fail("DISTINCT cannot be traced; write GROUP BY", tree)
             return self._rewrite_select(tree, outer, known, keys)
         if tree.key == "union":
             return self._rewrite_union(tree, outer, known)
-        raise fail(f"{tree.key.upper()} cannot be followed; write it as a condition", tree)
+        raise fail(f"{tree.key.upper()} cannot be traced; write it as a condition", tree)
 
     def _rewrite_ctes(self, tree: Expr, outer: Scope | None, known: Known) -> Known:
         clause = tree.args.get("with_")
         for cte in clause.expressions if clause else ():
             name = cte.alias.lower()
             if cte.args["alias"].args.get("columns"):
-                raise fail(f"name the columns of '{cte.alias}' in its query, with AS", cte)
+                raise fail(f"name the columns of '{cte.alias}' with AS in its query", cte)
             query, outputs = self._rewrite(cte.this, outer, {**known, name: None})
             cte.set("this", query)
             known = {**known, name: outputs}
@@ -98,7 +98,7 @@ class Queries:
         keys: list[str] | None,
         every: bool = False,
     ) -> _Rewritten:
-        """Append the sisters to a SELECT; with `every`, constants have one as well."""
+        """Append sisters to a SELECT; with `every`, constants get one too."""
         scope = self._sources.open_scope(tree, outer, known)
         expand_stars(tree, scope)
         items = list(tree.expressions)
@@ -115,7 +115,7 @@ class Queries:
             if traced.terms or every or keys is not None:
                 sister = f"__origins{next(self._numbers)}"
                 text = join_terms(traced.terms)
-                # Only at the top: a cell without origins is empty, with no space left over.
+                # Only at the top level, where a cell without origins must be empty.
                 text = text if keys is None else f"trim({text})"
                 sisters.append(make_raw(f"{text} AS {quote_name(sister)}"))
             name = name_item(item, scope)
@@ -131,9 +131,9 @@ class Queries:
 
     def _rewrite_union(self, tree: Expr, outer: Scope | None, known: Known) -> _Rewritten:
         if tree.args.get("distinct"):
-            raise fail("UNION cannot be followed; write UNION ALL", tree)
+            raise fail("UNION cannot be traced; write UNION ALL", tree)
         if any(tree.args.get(name) for name in ("order", "limit", "offset")):
-            message = "ORDER BY beside UNION ALL cannot be followed; put the UNION ALL into WITH"
+            message = "ORDER BY after UNION ALL cannot be traced; put the UNION ALL into WITH"
             raise fail(message, tree)
         first, left = self._rewrite_side(tree.this, outer, known)
         second, right = self._rewrite_side(tree.expression, outer, known)
@@ -147,15 +147,15 @@ class Queries:
         return tree, outputs
 
     def _rewrite_side(self, tree: Expr, outer: Scope | None, known: Known) -> _Rewritten:
-        """One side of a UNION ALL: both have the same columns, so each column has a sister."""
+        """One side of a UNION ALL. Both need the same columns, so every column gets a sister."""
         if tree.key == "select" and not tree.args.get("distinct"):
             return self._rewrite_select(tree, outer, known, None, every=True)
         return self._rewrite(tree, outer, known)
 
 
 def _find_group_keys(select: Expr, scope: Scope) -> list[Expr]:
-    """The terms of GROUP BY as expressions over the sources. A column comes before the name of a
-    result."""
+    """The GROUP BY terms as expressions over the sources. Column names take precedence over result
+    names."""
     items = select.expressions
     keys = []
     for term in list_terms(select, "group"):
@@ -166,16 +166,16 @@ def _find_group_keys(select: Expr, scope: Scope) -> list[Expr]:
 
 
 def _write_order_key(term: Expr, items: Sequence[Expr]) -> str:
-    """SQL over the sources for the value that a term of ORDER BY compares. The name of a result
-    comes before a column."""
+    """SQL over the sources for the value that an ORDER BY term compares. Result names take
+    precedence over column names."""
     if term.key == "collate":
-        raise fail("COLLATE cannot be followed; order by lower(...)", term)
+        raise fail("COLLATE cannot be traced; order by lower(...)", term)
     named = _find_named(term, items)
     return write(term if named is None else named)
 
 
 def _find_named(term: Expr, items: Sequence[Expr]) -> Expr | None:
-    """The result that a term names by its number or its name."""
+    """The result column that a term refers to by number or name."""
     if is_whole(term):
         return items[int(term.name) - 1].unalias()
     if term.key != "column" or term.text("table"):

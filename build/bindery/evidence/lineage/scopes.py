@@ -1,4 +1,4 @@
-"""What the names in a SELECT mean: its sources, their columns, and the origins of their cells."""
+"""Resolve the names in a SELECT: sources, columns, and origins of their cells."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 ROW_NAMES = ("rowid", "_rowid_", "oid")
-"""Under each of them SQLite gives the number of a row, where no column is called so."""
+"""SQLite's names for the row number, unless a column has that name."""
 
 Known = Mapping[str, Sequence[Output] | None]
-"""The queries of WITH by lower-case name; None for the one that is being read."""
+"""WITH queries by lower-case name; None while one is being rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One item of FROM."""
+    """An item of FROM."""
 
     alias: str
     columns: tuple[str, ...]
     table: str = ""
-    """The name of the base table; empty for a query."""
+    """The base table; empty for a query."""
     outputs: Mapping[str, Output] = field(default_factory=dict)
-    """By lower-case name; only for a query."""
+    """Columns by lower-case name; only for a query."""
     row: str = ""
-    """The name under which SQL finds the number of a row of the base table."""
+    """The SQL name of the base table's row number."""
 
     def has_column(self, key: str) -> bool:
         if self.outputs:
@@ -48,35 +48,35 @@ class Source:
         return any(name.lower() == key for name in self.columns)
 
     def spell_column(self, key: str) -> str:
-        """The name of a column as it is written where it is made."""
+        """The name of a column as its definition spells it."""
         return next((name for name in self.columns if name.lower() == key), key)
 
 
 @dataclass(slots=True)
 class Scope:
-    """The sources of one SELECT, those around it, and what it takes together."""
+    """The sources of a SELECT, its outer scopes and its groups."""
 
     outer: Scope | None
     known: Known
     sources: list[Source] = field(default_factory=list)
     merged: dict[str, Source] = field(default_factory=dict)
-    """Columns of USING, and which source gives their value."""
+    """Columns of USING, and the source that provides their value."""
     grouped: bool = False
     keys: Sequence[Expr] = ()
-    """The terms of GROUP BY."""
+    """The GROUP BY terms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a column is found."""
+    """Where a column was found."""
 
     source: Source
     key: str
-    """Its name in lower case."""
+    """Its lower-case name."""
 
 
 def find_column(node: Expr, scope: Scope) -> Place | None:
-    """The source that gives a column. Raises UntraceableError where more than one can be meant."""
+    """The source of a column. Raises UntraceableError if it is ambiguous."""
     key = node.name.lower()
     table = node.text("table").lower()
     here: Scope | None = scope
@@ -87,11 +87,11 @@ def find_column(node: Expr, scope: Scope) -> Place | None:
         found = [source for source in sources if source.has_column(key)]
         if not found and key in ROW_NAMES and len(sources) == 1:
             if not sources[0].table:
-                raise fail(f"'{node.name}' of a query is not a number of a row", node)
+                raise fail(f"'{node.name}' of a subquery is not a row number", node)
             found = sources
         if len(found) > 1:
             names = " and ".join(f"'{source.alias}'" for source in found)
-            raise fail(f"the column '{node.name}' is in {names}; name one", node)
+            raise fail(f"the column '{node.name}' is in {names}; qualify it", node)
         if found:
             return Place(found[0], key)
         if table and sources:
@@ -101,7 +101,7 @@ def find_column(node: Expr, scope: Scope) -> Place | None:
 
 
 def name_item(item: Expr, scope: Scope) -> str:
-    """The name that SQLite gives an item of SELECT."""
+    """SQLite's name for an item of SELECT."""
     if item.key == "alias":
         return item.alias
     if item.key != "column":
@@ -115,7 +115,7 @@ def name_item(item: Expr, scope: Scope) -> str:
 
 
 def expand_stars(select: Expr, scope: Scope) -> None:
-    """Write the columns for `*`, which would otherwise take in the sisters."""
+    """Replace `*` by columns; it would also match the sisters."""
     items: list[Expr] = []
     for item in select.expressions:
         if item.key == "star":
@@ -137,7 +137,7 @@ def _list_columns(
     for source in sources:
         lower = [name.lower() for name in source.columns]
         if "" in lower or len(set(lower)) != len(lower):
-            raise fail("'*' takes in columns that have no name of their own; write AS", star)
+            raise fail("'*' includes columns without unique names; use AS", star)
         for name in source.columns:
             merged = not whole and name.lower() in scope.merged
             if merged and name.lower() in seen:
@@ -146,14 +146,14 @@ def _list_columns(
             yield make_column(name, "" if merged else source.alias, line)
 
 
-# --- opening them ---
+# --- opening scopes ---
 
 Rewrite = Callable[["Expr", Scope | None, Known], tuple["Expr", Sequence[Output]]]
-"""Takes a query, the scope around it and the queries of WITH; gives what to put in its place."""
+"""Rewrites a query, given its outer scope and WITH queries; returns the replacement."""
 
 
 class Sources:
-    """Opens the scopes of SELECTs over some base tables."""
+    """Opens the scopes of SELECTs over base tables."""
 
     def __init__(self, tables: Mapping[str, Sequence[str]], rewrite: Rewrite) -> None:
         self._rewrite = rewrite
@@ -161,7 +161,7 @@ class Sources:
         self._numbers = itertools.count(1)
 
     def open_scope(self, select: Expr, outer: Scope | None, known: Known) -> Scope:
-        """The sources of a SELECT, those that are queries rewritten."""
+        """The sources of a SELECT, with subqueries rewritten."""
         scope = Scope(outer, known)
         clause = select.args.get("from_")
         if clause:
@@ -169,19 +169,19 @@ class Sources:
         for join in select.args.get("joins") or ():
             source = self._open_source(join.this, scope)
             for name in _find_merged(join):
-                # SQLite has checked that both sides have it.
+                # SQLite has already checked that both sides have it.
                 left = next(s for s in scope.sources if s.has_column(name.lower()))
                 scope.merged.setdefault(name.lower(), left)
             scope.sources.append(source)
         aliases = [source.alias.lower() for source in scope.sources]
         for alias in aliases:
             if aliases.count(alias) > 1:
-                raise fail(f"two sources are called '{alias}'; give each an alias", select)
+                raise fail(f"two sources are named '{alias}'; give each an alias", select)
         return scope
 
     def _open_source(self, node: Expr, scope: Scope) -> Source:
         if node.args.get("joins") or (node.key == "subquery" and not is_query(node.this)):
-            raise fail("a join in brackets cannot be followed; write it without them", node)
+            raise fail("a join in parentheses cannot be traced; remove them", node)
         if node.key == "table" and node.this.key == "identifier":
             return self._open_table(node, scope.known)
         if node.key != "subquery":
@@ -200,7 +200,7 @@ class Sources:
         if name in known:
             outputs = known[name]
             if outputs is None:
-                raise fail(f"'{node.name}' is recursive, which cannot be followed", node)
+                raise fail(f"'{node.name}' is recursive, which cannot be traced", node)
             return _make_source(alias, outputs)
         if name not in self._tables:
             raise fail(f"there is no table '{node.name}' in the evidence", node)
@@ -211,26 +211,26 @@ class Sources:
 
 
 def _make_source(alias: str, outputs: Sequence[Output]) -> Source:
-    # Of two columns with one name the first is meant.
+    # If two columns have the same name, the first one counts.
     by_name = {output.name.lower(): output for output in reversed(outputs)}
     return Source(alias, tuple(output.name for output in outputs), outputs=by_name)
 
 
 def _find_merged(join: Expr) -> list[str]:
-    """The columns that a join makes one."""
+    """The columns that a join merges."""
     if join.args.get("method"):
-        raise fail(f"a {join.args['method']} JOIN cannot be followed; write USING or ON", join)
+        raise fail(f"a {join.args['method']} JOIN cannot be traced; write USING or ON", join)
     names = [column.name for column in join.args.get("using") or ()]
     if names and (join.args.get("side") or "").upper() in ("FULL", "RIGHT"):
-        raise fail("USING of a FULL or RIGHT JOIN cannot be followed; write ON", join)
+        raise fail("USING in a FULL or RIGHT JOIN cannot be traced; write ON", join)
     return names
 
 
-# --- origins of their cells ---
+# --- origins of cells ---
 
 
 def write_cell(source: Source, name: str) -> str:
-    """The origin of a cell of a base table; an empty cell has none."""
+    """The origin of a base cell; an empty cell has none."""
     alias = quote_name(source.alias)
     item = f"{quote_text(source.table + ':')} || {alias}.{source.row} || {quote_text(':' + name)}"
     return f"CASE WHEN {alias}.{quote_name(name)} IS NOT NULL THEN {item} END"
@@ -241,7 +241,7 @@ def write_sister(source: Source, sister: str) -> str:
 
 
 def list_rows(sources: Sequence[Source]) -> list[str]:
-    """The origins of a count: the rows of all sources."""
+    """The origins of a row count: the rows of all sources."""
     terms = []
     for source in sources:
         if source.table:

@@ -1,7 +1,7 @@
-"""Whether a text that is put together shows its values as they are.
+"""Whether a concatenated text shows its values unchanged.
 
-It does if none of its own characters can be read as part of a value and no two values touch:
-`m || ' x ' || n` does, `memory || '0'` does not.
+It does if none of its own characters can be read as part of a value and no two values touch, as in
+`m || ' x ' || n` but not in `memory || '0'`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _VALUE = "\0"
 _NO_NUMBER = re.compile("[^\0\\d\\s~≈<>≤≥.,+−-]")
-"""What begins a text that no reader takes for a number."""
+"""Texts starting like this are never read as a number."""
 _PART_OF_NUMBER = re.compile(
     "\\d|\0[.]\0|\0[eE][+-]?\0|^[~≈<>≤≥\\s]*[+−-]\\s*\0|^[~≈<>≤≥\\s]*[.]\0"
 )
@@ -30,12 +30,12 @@ _NONE: _Forms = frozenset()
 
 
 def shows_values(node: Expr, follow: _Follow) -> bool:
-    """Whether `||` shows its values as they are."""
+    """Whether `||` shows its values unchanged."""
     return all(map(_is_plain, _list_forms(node, follow)))
 
 
 def separates_values(separator: Traced | None) -> bool:
-    """Whether an aggregate that puts texts together keeps them apart; None is its comma."""
+    """Whether an aggregate's separator keeps texts apart; None is the default comma."""
     texts = _list_texts(separator) if separator else frozenset((",",))
     return all(_is_plain(_VALUE + text + _VALUE) for text in texts)
 
@@ -47,7 +47,7 @@ def _is_plain(form: str) -> bool:
 
 
 def _list_forms(node: Expr, follow: _Follow) -> _Forms:
-    """The forms that a text takes, each with a mark instead of a value."""
+    """The possible forms of a text, with a mark for each value."""
 
     def list_each(parts: Iterable[Expr]) -> list[_Forms]:
         return [_list_forms(part, follow) for part in parts]
@@ -71,14 +71,14 @@ def _list_forms(node: Expr, follow: _Follow) -> _Forms:
 
 
 def _list_texts(traced: Traced) -> _Forms:
-    """The forms of what is not put together here."""
+    """The forms of a text that is not concatenated here."""
     if traced.kind != CONSTANT:
         return frozenset((_VALUE,))
     if traced.formula == "NULL":
         return _NONE
     if _QUOTED.fullmatch(traced.formula):
         return frozenset((traced.formula[1:-1].replace("''", "'"),))
-    return frozenset("0")  # a constant that is not known here may be a digit
+    return frozenset("0")  # an unknown constant may be a digit
 
 
 def _join(left: _Forms, right: _Forms) -> _Forms:

@@ -1,1 +1,1 @@
-"""`bindery format`: how sources are typed evenly, no word changed."""
+"""`bindery format`: format sources without changing a word."""

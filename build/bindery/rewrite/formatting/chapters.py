@@ -1,5 +1,5 @@
-"""The source of a document, typed evenly: tables padded, each paragraph on one line, definitions
-of links in order. What it says stays the same to the letter, and that is proved each time.
+"""Format a document: pad tables, put each paragraph on one line, sort link definitions. The text
+must not change, which is verified each time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from markdown_it.token import Token
 
 from bindery.book.markdown_files import Document, read_source
 from bindery.core.model import Chapter, Definition, Finding, Severity, Span
+from bindery.core.report import count_noun
 from bindery.evidence.quotations import find_quotations
 from bindery.markdown.parser import make_parser
 from bindery.rewrite.formatting.tables import pad_table
@@ -26,7 +27,7 @@ _NUMBER = re.compile(r"(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Lines from `first` up to `end`, from 0, and what is to be there instead."""
+    """Replace the lines from `first` up to `end`, from 0, by others."""
 
     first: int
     end: int
@@ -34,8 +35,8 @@ class _Change:
 
 
 def format_document(document: Document, *, maths: bool = False) -> tuple[str, list[Finding]]:
-    """The text of a document typed evenly, and what is wrong with it. What `bindery fill` wrote
-    stays as it is, and so does a table with ragged rows, which is reported."""
+    """Format a document and report what cannot be formatted, such as ragged tables. Text from
+    `bindery fill` stays as it is."""
     chapter = document.chapter
     kept = [(r.opening.line - 1, r.closing.line) for r in find_quotations(chapter).regions]
     findings: list[Finding] = []
@@ -59,7 +60,7 @@ def format_document(document: Document, *, maths: bool = False) -> tuple[str, li
 def _choose_harmless(
     document: Document, changes: Sequence[_Change], *, maths: bool
 ) -> list[_Change]:
-    """The changes that can be made without the text being read otherwise."""
+    """The changes that do not affect how the text is parsed."""
     chosen: list[_Change] = []
     for change in changes:
         text = read_source(_apply_changes(document.text, [*chosen, change]))
@@ -96,8 +97,8 @@ def _pad_tables(chapter: Chapter) -> Iterator[_Change | Finding]:
             yield Finding(
                 Span(chapter.path, row + 1, col, max(len(text), 1)),
                 RULE,
-                f"the columns of this table are {columns}, and this row has {cells}",
-                "write an empty cell where one is missing; a pipe inside a cell is `\\|`",
+                f"this row has {count_noun(cells, 'cell')}, but the table has {columns} columns",
+                "add empty cells where they are missing; write a pipe inside a cell as `\\|`",
                 Severity.WARNING,
             )
         first, end = token.map
@@ -134,15 +135,15 @@ def _join_paragraphs(chapter: Chapter, *, maths: bool) -> Iterator[_Change]:
 
 
 def _holds_display_maths(text: str) -> bool:
-    """Whether maths between two dollars goes over lines, or does not end. GitHub shows it whether
-    or not the book asks for maths, and it is laid out to be read."""
+    """Whether maths between `$$` spans lines or is unclosed. GitHub renders it whether or not the
+    book turns formulas on, and authors lay it out to be read."""
     parts = text.split("$$")
     return len(parts) % 2 == 0 or any("\n" in part for part in parts[1::2])
 
 
 def _join_lines(typed: Sequence[str], lines: Sequence[str]) -> tuple[str, ...]:
-    """The lines of a paragraph with each soft break made a space. `typed` is the same without
-    what is before it in a list or a quote."""
+    """Join the lines of a paragraph at soft breaks. `typed` is the same without list or quote
+    prefixes."""
     joined = [lines[0]]
     for part, before, line in zip(typed[1:], typed, lines[1:], strict=False):
         if _HARD_BREAK.search(before):
@@ -167,13 +168,13 @@ def _sort_definitions(chapter: Chapter) -> Iterator[_Change]:
 
 
 def _order(definition: Definition) -> tuple[tuple[int, int | str], ...]:
-    """By label, its numbers as numbers."""
+    """Sort by label, comparing numbers as numbers."""
     parts = _NUMBER.split(definition.key.casefold())
     return tuple((0, int(part)) if part.isdigit() else (1, part) for part in parts if part)
 
 
 def _find_runs(chapter: Chapter) -> Iterator[list[Definition]]:
-    """Definitions of one line each on consecutive lines, at least two."""
+    """Runs of at least two one-line definitions on consecutive lines."""
     lines = chapter.lines
     run: list[Definition] = []
     for entry in chapter.definitions:
@@ -191,18 +192,18 @@ def _lead(entry: Definition, lines: Sequence[str]) -> str:
 
 
 def _close_run(run: list[Definition], lines: Sequence[str]) -> Iterator[list[Definition]]:
-    """The run without a last one that may go on in the next line."""
+    """A run without a last definition that may continue on the next line."""
     if run and run[-1].span.line < len(lines) and lines[run[-1].span.line].strip(" \t>"):
         run = run[:-1]
     if len(run) > 1 and all(e.span.line == e.destination_span.line for e in run):
         yield run
 
 
-# --- the proof ---
+# --- verification ---
 
 
 def _reads_alike(before: str, after: str, *, maths: bool) -> bool:
-    """Whether two texts are read the same but for soft breaks."""
+    """Whether two texts are parsed the same except for soft breaks."""
     return before == after or _read(before, maths=maths) == _read(after, maths=maths)
 
 
@@ -222,7 +223,7 @@ def _flatten(token: Token) -> object:
     if token.type == "html_inline":
         content = _BLANKS_OUTSIDE_QUOTES.sub(lambda match: match[1] or " ", content)
     elif token.type.startswith("math_inline") and "%" not in content:
-        # Behind a percent sign a line of maths is a comment, and ends with the line.
+        # In maths, a percent sign starts a comment that ends with the line.
         content = " ".join(content.split())
     children = _flatten_children(token.children or [])
     attributes = {
@@ -233,7 +234,7 @@ def _flatten(token: Token) -> object:
 
 
 def _flatten_children(children: Sequence[Token]) -> list[object]:
-    """Inline tokens with soft breaks as spaces, and neighbouring texts as one."""
+    """Inline tokens with soft breaks as spaces, and adjacent texts merged."""
     flat: list[object] = []
     for child in children:
         if child.type in ("text", "softbreak"):

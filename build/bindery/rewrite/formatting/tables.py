@@ -1,4 +1,4 @@
-"""Markdown tables typed so that their columns are below each other. No cell changes."""
+"""Pad Markdown tables so that columns line up. Cells do not change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bindery.core.report import measure_width
 from bindery.markdown.typed_tables import split_cells
 
 WIDEST = 200
-"""Columns of text. A table that would be wider is typed with single spaces."""
+"""Characters. Wider tables get single spaces."""
 
 _QUOTES = re.compile(r"(?:[ \t]*>)*[ \t]*")
 _CONTAINERS = re.compile(
@@ -22,9 +22,8 @@ _CONTAINERS = re.compile(
 def pad_table(
     tokens: Sequence[Token], lines: Sequence[str]
 ) -> tuple[Sequence[str] | None, Mapping[int, int]]:
-    """The lines of a table, padded, or the numbers of cells in the rows that are ragged, by their
-    lines, counted from 0; neither where its cells are not found in its lines. `tokens` are those of
-    the table, `lines` those of the file."""
+    """The padded lines of a table, or the cell counts of ragged rows by line, from 0; neither if
+    its cells cannot be located. `tokens` are the table's, `lines` the file's."""
     assert tokens[0].map is not None
     first, end = tokens[0].map
     cells = _read_cells(tokens)
@@ -34,7 +33,7 @@ def pad_table(
     ragged = {first + n: len(row) for n, row in enumerate(rows) if len(row) != len(cells[0])}
     if ragged:
         return None, ragged
-    # The second line of a table holds its alignments, and no tokens.
+    # The second line has the alignments and no tokens.
     if [_read_typed(row) for row in (rows[0], *rows[2:])] != cells:
         return None, {}
     return [
@@ -53,17 +52,17 @@ def _read_cells(tokens: Sequence[Token]) -> list[list[str]]:
 
 
 def _read_typed(row: Sequence[str]) -> list[str]:
-    """Cells as the parser reads them."""
+    """Cells as the parser sees them."""
     return [cell.replace("\\|", "|") for cell in row]
 
 
 def _split_rows(
     lines: Sequence[str], head: Sequence[str]
 ) -> tuple[list[str] | None, list[list[str]]]:
-    """What is before each row, and its cells; no prefixes where the head is not found.
+    """The prefix and cells of each row; no prefixes if the head cannot be located.
 
-    A list may begin on the line of the head. GitHub then sees a table in a list, even where the
-    parser takes the mark of the list for a part of the first cell: such a table is left alone.
+    A list may start on the head's line. GitHub then shows a table in a list, even if the parser
+    takes the list marker as part of the first cell: such a table is left alone.
     """
     prefixes = [_match(_CONTAINERS, lines[0]), *(_match(_QUOTES, row) for row in lines[1:])]
     rows = [

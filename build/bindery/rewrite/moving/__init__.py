@@ -1,1 +1,1 @@
-"""`bindery mv`: what a move changes, the proof that no link breaks, and the disk."""
+"""`bindery mv`: plan a move, verify that no link breaks, and make the changes."""

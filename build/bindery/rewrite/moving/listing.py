@@ -1,7 +1,6 @@
-"""`chapters.yaml` and plain lists of chapters after a move: exact edits at the places of paths, all
-else as it is.
+"""Update `chapters.yaml` and plain lists of chapters after a move.
 
-Comments, quotes and order are the author's, so nothing is written again but the paths themselves.
+Comments, quotes and order belong to the author, so only the paths themselves are replaced.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from bindery.core.model import BookError, Finding, Span
 
 MapPath = Callable[[str], str]
 _FILE_KEYS = ("cover", "baseline")
-"""Keys whose value is the path of a file, relative to the root."""
+"""Keys whose value is a file path relative to the root."""
 _GLOB = re.compile(r"[*?\[]")
 _ROW = re.compile(r"(?P<before>[^\S\r\n]*)(?P<path>[^#\r\n]*?)(?=[^\S\r\n]*(?:#|[\r\n]|\Z))")
 
 
 def relist_chapters(text: str, config: Config, map_path: MapPath) -> str:
-    """The text of `chapters.yaml` when each path has become what `map_path` makes of it.
+    """Replace the paths in `chapters.yaml` with `map_path`.
 
-    Chapters that move are noted under `moved`; where one comes back to a place that is noted
-    there, the note goes. Raises BookError where this cannot be written.
+    Moved chapters are added under `moved`; a chapter that moves back is removed there. Raises
+    BookError if the file cannot be edited.
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     text = text.removeprefix(mark)
@@ -41,15 +40,15 @@ def relist_chapters(text: str, config: Config, map_path: MapPath) -> str:
         for node, value in _find_new_values(before, config, map_path)
         if value != str(node.value)
     ]
-    # From the end, so that the places before stay true.
+    # From the end, so that earlier positions stay valid.
     changed = text
     for start, end, written in sorted(edits, reverse=True):
         changed = changed[:start] + written + changed[end:]
     changed = _write_moved(changed, moved)
     paths = [value for _, value in _find_new_values(before, config, map_path)]
     if not _says(changed, paths, moved, config):
-        message = f"{FILE_NAME} cannot be edited where it is"
-        hint = "write its lists with one entry a line, and try again"
+        message = f"{FILE_NAME} cannot be edited in place"
+        hint = "write one entry of its lists per line, and try again"
         raise BookError(Finding(Span.whole(FILE_NAME), "refused-move", message, hint))
     return mark + changed
 
@@ -62,7 +61,7 @@ def _find_values(text: str) -> Mapping[str, Node]:
 def _find_new_values(
     top: Mapping[str, Node], config: Config, map_path: MapPath
 ) -> Iterator[tuple[ScalarNode, str]]:
-    """The paths as they are typed, `moved` aside, and what they become."""
+    """The paths as typed, except under `moved`, and their new values."""
     for node, base, kind in _find_paths(top, config.folder):
         path = str(PurePosixPath(base, str(node.value).strip()))
         new = _map_pattern(path, map_path) if kind == "pattern" else map_path(path)
@@ -70,7 +69,7 @@ def _find_new_values(
 
 
 def _find_paths(top: Mapping[str, Node], folder: str) -> Iterator[tuple[ScalarNode, str, str]]:
-    """Each value that is a path, the folder that it starts from, and of what kind it is."""
+    """Each path in the file, with its base folder and kind."""
     for part in _iterate_items(top.get("parts")):
         for chapter in _iterate_items(_get(part, "chapters")):
             node = _get(chapter, "path") if isinstance(chapter, MappingNode) else chapter
@@ -102,8 +101,7 @@ def _iterate_items(node: Node | None) -> Iterator[Node]:
 
 
 def _map_pattern(pattern: str, map_path: MapPath) -> str:
-    """A pattern follows the folder that it begins with, if that moves; one without stars is a
-    path."""
+    """Map a pattern's literal leading folder, if that moves; without wildcards it is a path."""
     if not _GLOB.search(pattern):
         return map_path(pattern)
     literal = pattern[: _GLOB.search(pattern).start()]  # type: ignore[union-attr]
@@ -116,7 +114,7 @@ def _relate(path: str, folder: str) -> str:
 
 
 def _write_scalar(text: str, node: ScalarNode, value: str) -> str:
-    """The value between the quotes that are there; a bare one gets some where it needs them."""
+    """The value in its existing quotes; an unquoted one gets quotes if it needs them."""
     mark = text[node.start_mark.index]
     if mark == '"':
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -130,7 +128,7 @@ def _write_scalar(text: str, node: ScalarNode, value: str) -> str:
 
 
 def _follow_moves(text: str, config: Config, map_path: MapPath) -> Mapping[str, str]:
-    """What `moved` is to hold, from old path to new, as it is typed there."""
+    """The new content of `moved`, from old path to new, as typed there."""
     folder = config.folder
     known = {_relate(m.old, folder): _relate(m.new, folder) for m in config.moved}
     pairs = {
@@ -142,13 +140,13 @@ def _follow_moves(text: str, config: Config, map_path: MapPath) -> Mapping[str, 
     back = {new for new in pairs.values() if new in followed}
     for old, new in pairs.items():
         if known.get(new) == old:
-            continue  # it goes back: nothing has moved
+            continue  # it moves back
         followed[old] = new
     return {old: new for old, new in followed.items() if old not in back}
 
 
 def _write_moved(text: str, moved: Mapping[str, str]) -> str:
-    """The text with exactly these entries under `moved`, those that are there kept as typed."""
+    """The text with exactly these entries under `moved`; existing ones stay as typed."""
     newline = "\r\n" if "\r\n" in text else "\n"
     is_ended = text.endswith("\n")
     lines = (text if is_ended else text + newline).splitlines(keepends=True)
@@ -166,7 +164,7 @@ def _write_moved(text: str, moved: Mapping[str, str]) -> str:
         lines[end:end] = rows
     elif rows:
         lines += [newline, f"moved:{newline}", *rows]
-    for key, value in reversed(entries):  # from the end, so that the places before stay true
+    for key, value in reversed(entries):  # from the end, so that earlier positions stay valid
         row, old = key.start_mark.line, str(key.value)
         if old not in moved:
             del lines[row : value.end_mark.line + 1]
@@ -183,7 +181,7 @@ def _write_moved(text: str, moved: Mapping[str, str]) -> str:
 
 
 def _says(text: str, paths: list[str], moved: Mapping[str, str], config: Config) -> bool:
-    """Whether a text names these paths in their order, and what has moved."""
+    """Whether a text lists these paths in order, and these moves."""
     try:
         top = _find_values(text)
     except (YAMLError, ValueError):
@@ -198,13 +196,13 @@ def _says(text: str, paths: list[str], moved: Mapping[str, str], config: Config)
 
 
 def list_plain_lists(config: Config) -> tuple[str, ...]:
-    """Where the lists of chapters may be that `bindery import` reads, one path per line."""
+    """Possible lists of chapters for `bindery import`, with one path per line."""
     return tuple(dict.fromkeys(posixpath.join(base, LIST_NAME) for base in ("", config.folder)))
 
 
 def relist_paths(text: str, path: str, map_path: MapPath) -> str:
-    """The text of a plain list at `path` when each path in it, relative to its folder, has become
-    what `map_path` makes of it. Comments, blanks and line ends stay."""
+    """Replace the paths in a plain list, which are relative to its folder. Comments, blanks and
+    line ends stay."""
     base = posixpath.dirname(path)
 
     def relist(row: str) -> str:

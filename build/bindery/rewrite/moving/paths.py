@@ -1,4 +1,4 @@
-"""Which paths become which, and the files of a repository as they will be afterwards."""
+"""Path mapping of a move, and the repository's files after it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from bindery.core.transaction import map_path
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Which paths become which. A folder takes along what is in it."""
+    """Old and new paths. A folder moves with its contents."""
 
     pairs: tuple[tuple[str, str], ...]
 
     def map(self, path: str) -> str:
-        """The path that a path has after the moves."""
+        """The new path of an old one."""
         return map_path(self.pairs, path)
 
     def unmap(self, path: str) -> str | None:
-        """The path that a path had before the moves, or None where nothing will be."""
+        """The old path of a new one, or None if nothing will be there."""
         for old, new in self.pairs:
             if path == new or path.startswith(f"{new}/"):
                 return old + path[len(new) :]
@@ -29,7 +29,7 @@ class Moves:
 
 
 class MovedTree(Tree):
-    """The files below a root as they will be after some moves."""
+    """The files below a root as they will be after moves."""
 
     def __init__(self, tree: Tree, moves: Moves) -> None:
         super().__init__(tree.root)
@@ -37,7 +37,7 @@ class MovedTree(Tree):
         self._moves = moves
         self._made = {parent for _, new in moves.pairs for parent in _list_parents(new)}
         self.emptied = frozenset(_find_emptied(tree, moves) - self._made)
-        """Folders that hold nothing any more."""
+        """Folders that become empty."""
 
     def find_kind(self, path: str) -> Kind | None:
         if not path or path in self._made:

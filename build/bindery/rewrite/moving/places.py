@@ -1,7 +1,7 @@
-"""Data files after a move: cells that name a section of the book follow it.
+"""Update data files after a move: cells that name a section of the book.
 
-A column of the type `place` holds paths from the folder of the chapters, with an anchor where one
-is wanted, such as a view makes links of. Each is changed where it is, all else is left alone.
+A column of type `place` has paths relative to the chapters' folder, optionally with an anchor, for
+views that make links of them. Only these cells change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bindery.rewrite.moving.listing import MapPath
 
 
 def relist_places(tree: Tree, config: Config, map_path: MapPath) -> Mapping[str, tuple[str, str]]:
-    """The text of each CSV file in which a place moves, before and after."""
+    """The text before and after of each CSV file with a place that moves."""
     changed = {}
     for table in load_data(tree, config.data):
         if isinstance(table, DataTable) and table.path.endswith(".csv"):
@@ -35,7 +35,7 @@ def _relist(text: str, table: DataTable, folder: str, map_path: MapPath) -> str:
         for place in dict.fromkeys(str(row.cells[index] or "") for index in columns):
             new = _carry(place, folder, map_path)
             if place and new != place:
-                # A whole field, between commas or quotes.
+                # A whole field between commas or quotes.
                 field = rf'(?<![^,"\r\n]){re.escape(place)}(?![^,"\r\n])'
                 lines[row.line - 1] = re.sub(field, new.replace("\\", r"\\"), lines[row.line - 1])
     return "".join(lines)

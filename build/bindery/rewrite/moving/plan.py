@@ -1,6 +1,4 @@
-"""What a move changes: files that get another path, links that have to be typed again, and the
-proof that each link leads to where it led before.
-"""
+"""Plan a move: new paths, links to rewrite, and proof that each link leads to the same thing."""
 
 from __future__ import annotations
 
@@ -59,13 +57,13 @@ class Plan:
     texts: Texts
     """The files whose text changes."""
     edits: Mapping[str, tuple[Edit, ...]]
-    """The links that are typed again, by the path of their file before the move."""
+    """The links to rewrite, by the path of their file before the move."""
     emptied: frozenset[str]
-    """Folders that hold nothing any more afterwards."""
+    """Folders that become empty."""
     notes: tuple[Finding, ...]
-    """Links that moving back would not restore as they were typed; they all work."""
+    """Links that work, but would not be restored as typed by moving back."""
     mentions: tuple[Finding, ...]
-    """Where code and prose name the old path. They are not links, so they stay as they are."""
+    """Code and prose that name the old path. They are not links, so they stay."""
 
 
 def plan_move(
@@ -75,10 +73,10 @@ def plan_move(
     moves: Moves,
     listing: Texts,
 ) -> Plan:
-    """Plan moves: each link in every document leads to the same thing afterwards.
+    """Plan moves so that every link in every document leads to the same thing as before.
 
-    `listing` is the text of files that are not Markdown and change, before and after the move.
-    Raises BookError with a finding for each link that would lead elsewhere.
+    `listing` has the text before and after of changed files that are not Markdown. Raises BookError
+    with a finding for each link that would lead elsewhere.
     """
     before = resolve_documents(documents.values(), tree, config)
     edits: dict[str, tuple[Edit, ...]] = {}
@@ -103,7 +101,7 @@ def plan_move(
     return Plan(moves, texts, edits, moved_tree.emptied, tuple(notes), mentions)
 
 
-# --- links, typed again ---
+# --- rewriting links ---
 
 
 def _edit_links(
@@ -128,14 +126,14 @@ def _edit_links(
         yield Edit(link.span, old, wanted)
         again = read_form(wanted, form.style, new_here)
         if slash is not None or again is None or write_form(again, here, form.path) != old:
-            message = f"'{old}' is now typed '{wanted}': moving back will not undo that"
+            message = f"'{old}' is now typed '{wanted}': moving back will not restore it"
             yield Finding(link.span, RULE, message, severity=Severity.WARNING)
 
 
 def _find_new_target(
     form: Form, resolution: Resolution, documents: Mapping[str, Document], moves: Moves
 ) -> tuple[str, bool | None]:
-    """The path to lead to, and whether a slash goes behind it where that changes."""
+    """The new path, and whether it needs a slash at the end, if that changes."""
     path = moves.map(form.path)
     if path != form.path:
         return path, None
@@ -146,14 +144,14 @@ def _find_new_target(
     readme = posixpath.join(form.path, "README.md")
     if isinstance(resolution, ToChapter | FolderAnchor) and readme in documents:
         new = moves.map(readme)
-        if new != readme:  # the folder showed it
+        if new != readme:  # GitHub showed it for the folder
             is_readme = posixpath.basename(new) == "README.md"
             return (posixpath.dirname(new), None) if is_readme else (new, False)
     return form.path, None
 
 
 def _rename_quoted(chapter: Chapter, moves: Moves, config: Config) -> Iterator[Edit]:
-    """The markers of regions and values that quote a view or file which gets another name."""
+    """Update the markers of regions and values that quote a renamed view or file."""
     quotations = find_quotations(chapter)
     for region in quotations.regions:
         path = region.name.partition("#")[0]
@@ -180,7 +178,7 @@ def _rename_in_marker(chapter: Chapter, span: Span, old: str, new: str) -> Edit:
     return Edit(Span(span.path, span.line, start + 1, len(old)), old, new)
 
 
-# --- the documents afterwards ---
+# --- the documents after the move ---
 
 
 def _move_documents(
@@ -190,8 +188,8 @@ def _move_documents(
     *,
     maths: bool,
 ) -> Mapping[str, Document]:
-    """The documents as they will be, by their new paths. Edits of checksums are added to `edits`:
-    a link inside a generated region is part of what its checksum covers."""
+    """The documents after the move, by new path. Adds edits of checksums to `edits`: a checksum
+    covers the links inside a generated region."""
     moved: dict[str, Document] = {}
     for path, document in documents.items():
         new_path = moves.map(path)
@@ -221,7 +219,7 @@ def _renew_checksums(before: Chapter, after: Chapter) -> Iterator[Edit]:
         yield Edit(span, match[0], compute_checksum(new.body))
 
 
-# --- the proof ---
+# --- verification ---
 
 
 def _find_astray(
@@ -231,35 +229,35 @@ def _find_astray(
     after: Mapping[str, Resolved],
     moves: Moves,
 ) -> Iterator[Finding]:
-    """A finding for each link that would lead elsewhere than before."""
+    """A finding for each link that would lead elsewhere."""
     for path in documents:
         old_links, new_links = before[path], after[moves.map(path)]
         if len(old_links) != len(new_links):
-            message = f"the links of '{path}' would be read otherwise after the move"
+            message = f"the links of '{path}' would be parsed differently after the move"
             yield Finding(Span.whole(path), RULE, message, "choose another name")
             continue
         for (old, was), (_, leads) in zip(old_links, new_links, strict=True):
             if _describe(was, moves) == _describe(leads, None) or _is_better(was, leads):
                 continue
-            message = f"'{old.raw}' would not lead to where it leads now"
+            message = f"'{old.raw}' would lead elsewhere"
             yield Finding(old.span, RULE, message, _explain(was, leads))
 
 
 def _find_shown(
     before: Mapping[str, Resolved], after: Mapping[str, Resolved], moves: Moves
 ) -> Iterator[Finding]:
-    """A note for each link to a folder that will show a chapter, which it did not before."""
+    """A note for each link to a folder that starts showing a chapter."""
     for path, links in before.items():
         for (link, was), (_, leads) in zip(links, after[moves.map(path)], strict=True):
             if isinstance(was, ToFile) and was.is_folder and isinstance(leads, ToChapter):
                 message = (
-                    f"'{link.raw}' now leads to '{leads.path}': moving back will not undo that"
+                    f"'{link.raw}' now leads to '{leads.path}': moving back will not restore it"
                 )
                 yield Finding(link.span, RULE, message, severity=Severity.WARNING)
 
 
 def _find_mentions(moved: Iterable[Document], moves: Moves) -> Iterator[Finding]:
-    # A name without a folder is a word like others.
+    # A name without a folder is an ordinary word.
     names = "|".join(re.escape(old) for old, _ in moves.pairs if "/" in old)
     if not names:
         return
@@ -269,13 +267,13 @@ def _find_mentions(moved: Iterable[Document], moves: Moves) -> Iterator[Finding]
             for match in pattern.finditer(line):
                 span = Span(document.path, number, match.start() + 1, len(match[0]))
                 message = (
-                    f"'{match[0]}' is named here, and this is not a link: see whether it holds"
+                    f"'{match[0]}' is not a link and was not changed: check whether it is right"
                 )
                 yield Finding(span, RULE, message, severity=Severity.WARNING)
 
 
 def _describe(resolution: Resolution, moves: Moves | None) -> tuple[object, ...]:
-    """Where a link leads, in a form that can be compared: what is said by the way left out."""
+    """Where a link leads, in comparable form, without incidental details."""
 
     def carry(path: str) -> str:
         return moves.map(path) if moves else path
@@ -302,7 +300,7 @@ def _describe(resolution: Resolution, moves: Moves | None) -> tuple[object, ...]
 
 
 def _is_better(was: Resolution, leads: Resolution) -> bool:
-    """Whether a link that led to nothing has found something, or a folder got a page to show."""
+    """Whether a broken link now works, or a folder got a page to show."""
     if isinstance(was, Failure):
         return isinstance(leads, Target)
     match was, leads:
@@ -314,7 +312,7 @@ def _is_better(was: Resolution, leads: Resolution) -> bool:
 def _explain(was: Resolution, leads: Resolution) -> str:
     match was, leads:
         case ToFile(path, is_folder=True), NothingThere():
-            return f"the folder '{path}' would be gone, for nothing is left in it"
+            return f"the folder '{path}' would be removed because it becomes empty"
         case _, ToChapter(path) | ToFile(path):
             return f"it would lead to '{path}'; change the link first"
     return "change the link first"

@@ -1,4 +1,4 @@
-"""A planned move as a person reads it: one line, or the difference that it makes."""
+"""Describe a planned move: in a line, or as a diff."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bindery.rewrite.moving.plan import Plan
 
 
 def describe_plan(plan: Plan, *, would: bool = False) -> str:
-    """What was moved, and what changed for it."""
+    """What moved and what changed."""
     verb = "would move" if would else "moved"
     (old, new), *others = plan.moves.pairs
     along = "".join(f", with {extra}" for extra, _ in others)
@@ -23,7 +23,7 @@ def describe_plan(plan: Plan, *, would: bool = False) -> str:
 
 
 def format_plan(plan: Plan) -> str:
-    """A unified diff of everything that would change, the renames first."""
+    """A unified diff of all changes, renames first."""
     renames = "".join(f"rename {old} => {new}\n" for old, new in plan.moves.pairs)
     return renames + "".join(
         format_diff(path, *pair, plan.moves.map(path)) for path, pair in sorted(plan.texts.items())

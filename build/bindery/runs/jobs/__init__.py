@@ -1,7 +1,7 @@
-"""A run as a Slurm job: what it requests from Slurm, and the text of its files.
+"""A run as a Slurm job: its resource request and its files.
 
-The templates beside this module make three files of a run folder: `job.sbatch` for sbatch,
-`node.sh`, which srun starts once per node, and for apptainer `enter.sh` between them.
+The templates in this folder become three files in a run folder: `job.sbatch` for sbatch, `node.sh`,
+which srun starts once per node, and for apptainer `enter.sh` in between.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from bindery.runs.plan_run import Plan
 GRACE_SECONDS = 30
 """Time to write results after SIGTERM."""
 _MARGIN_SECONDS = 120 + GRACE_SECONDS
-"""Time that a job needs to start, to read the facts of its nodes, and to end."""
+"""Time for a job to start, read the facts of its nodes, and end."""
 _WARNING_SECONDS = 60
-"""How long before the time limit Slurm sends SIGTERM; it may be that much early."""
+"""How long before the time limit Slurm sends SIGTERM; it may be up to that much earlier."""
 
 Runtime = Literal["pyxis", "apptainer"]
 Sweep = tuple[str, tuple[str, ...]]
-"""An argument of the tool and its values, one task each."""
+"""A tool's argument and its values, one task each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a run requests from Slurm. Counts are per node and the same on all nodes."""
+    """A run's resource request to Slurm. Counts are per node and equal on all nodes."""
 
     seconds: float
-    """Time for the tool alone."""
+    """Time for the tool itself."""
     log_bytes: int
     nodes: int = 1
     cpus: int | None = None
@@ -45,42 +45,42 @@ class Request:
     account: str = ""
     qos: str = ""
     options: tuple[str, ...] = ()
-    """Further options of sbatch, such as `--constraint=h100`."""
+    """Extra sbatch options, such as `--constraint=h100`."""
     container: str = ""
     runtime: Runtime | None = None
     python: str = "python3"
-    """The interpreter on the nodes, or in the container."""
+    """The Python interpreter on the nodes or in the container."""
 
     @property
     def minutes(self) -> int:
-        """The time limit of the job, in the unit of Slurm."""
+        """The time limit of the job, in Slurm's unit."""
         return math.ceil((self.seconds + _MARGIN_SECONDS) / 60)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run folder: the plan, the arguments of each task, and what collecting them needs. It is
-    the content of plan.json."""
+    """A run folder: the plan, the arguments of each task, and what is needed to collect results.
+    Stored in plan.json."""
 
     folder: Path
     plan: Plan
     tasks: tuple[tuple[str, ...], ...]
-    """Further arguments of the tool, one entry per task of the array."""
+    """Extra arguments of the tool, one entry per array task."""
     ranks: int | None
-    """Ranks per node for torchrun; None if the tool is started without it."""
+    """Ranks per node for torchrun; None to start the tool directly."""
     exports: tuple[str, ...]
     """Environment variables that the job gets from the submitting shell."""
     keeps: tuple[str, ...]
-    """Shell patterns of the variables of a node that the tool gets."""
+    """Shell patterns of a node's variables that the tool gets."""
     adds: Mapping[str, str] = field(default_factory=dict)
-    """Further variables for the tool."""
+    """Extra variables for the tool."""
     nodes: int = 1
     seconds: float = 0.0
     log_bytes: int = 0
 
 
 def parse_sweep(text: str) -> Sweep:
-    """Name and values from `NAME=V1,V2`. Raises ValueError with what is wrong."""
+    """Parse `NAME=V1,V2`. Raises ValueError with an explanation."""
     name, sign, rest = text.partition("=")
     name = name.strip().removeprefix("--")
     values = tuple(value.strip() for value in rest.split(","))
@@ -89,20 +89,20 @@ def parse_sweep(text: str) -> Sweep:
     if not all(values):
         raise ValueError(f"the sweep of '{name}' has an empty value")
     if len(set(values)) < len(values):
-        raise ValueError(f"the sweep of '{name}' repeats a value; repeat runs with --repeat")
+        raise ValueError(f"the sweep of '{name}' repeats a value; use --repeat to repeat runs")
     return name, values
 
 
 def spread_tasks(sweeps: Sequence[Sweep], repeat: int) -> tuple[tuple[str, ...], ...]:
-    """The arguments of each task: every combination of the values, each `repeat` times."""
+    """The arguments of each task: all combinations of values, each `repeat` times."""
     pairs = [[(f"--{name}", value) for value in values] for name, values in sweeps]
     combinations = [tuple(itertools.chain(*chosen)) for chosen in itertools.product(*pairs)]
     return tuple(combination for combination in combinations for _ in range(repeat))
 
 
 def _list_options(job: Job, request: Request) -> Mapping[str, str]:
-    """The options of sbatch by name, with an empty text for an option without a value."""
-    # In the name of an output file, % starts a pattern.
+    """The sbatch options by name; empty for an option without a value."""
+    # In output file names, % starts a pattern.
     output = str(job.folder).replace("%", "%%") + "/slurm_%j.out"
     if len(job.tasks) > 1:
         output = output.replace("%j.out", "%A_%a.out")
@@ -150,7 +150,7 @@ def write_texts(job: Job, request: Request) -> dict[str, str]:
             folder=shlex.quote(str(job.folder)),
             python=shlex.quote(request.python),
             tasks=[shlex.join((*job.plan.arguments, *further)) for further in job.tasks],
-            # A container's variables are part of it, like its files.
+            # A container has its own variables, like its own files.
             keeps="" if request.container else "|".join(job.keeps),
             adds=[f"{name}={shlex.quote(value)}" for name, value in job.adds.items()],
             ranks=job.ranks,

@@ -1,1 +1,1 @@
-"""Commands in a text that call companion tools, and whether the tools would take them."""
+"""Find commands in text that call companion tools, and check them against the tools' options."""

@@ -1,7 +1,7 @@
 """Print the command line of a tool as JSON: `python dump_parser.py TOOL`.
 
-The tool is run up to where it parses its arguments, and no further. Attributes that have their
-usual value are left out, as `stored_parsers` reads them.
+The tool is run until it parses its arguments, and no further. Attributes with default values are
+left out, as `stored_parsers` expects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 
 def describe_option(action: argparse.Action) -> dict[str, Any]:
-    """What an action of argparse becomes."""
+    """An argparse action as JSON."""
     counts: dict[Any, tuple[int, int | None]] = {None: (1, 1), "?": (0, 1), "+": (1, None)}
     least, most = counts.get(action.nargs, (0, None))
     if isinstance(action.nargs, int):
@@ -37,7 +37,7 @@ def describe_option(action: argparse.Action) -> dict[str, Any]:
 
 
 def describe_parser(parser: argparse.ArgumentParser, *, is_open: bool) -> dict[str, Any]:
-    """What a parser becomes, with its subcommands."""
+    """A parser with its subcommands as JSON."""
     options: list[dict[str, Any]] = []
     positionals: list[dict[str, Any]] = []
     commands: dict[str, Any] | None = None
@@ -68,7 +68,7 @@ def describe_parser(parser: argparse.ArgumentParser, *, is_open: bool) -> dict[s
 
 
 def leave_out_usual(**values: Any) -> dict[str, Any]:
-    """The values, without those that are as usual: a tuple holds a value and its usual one."""
+    """Leave out default values; each argument is a pair of value and default."""
     kept = {}
     for name, value in values.items():
         if not isinstance(value, tuple):
@@ -79,7 +79,7 @@ def leave_out_usual(**values: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the tool that the first argument names until it parses its arguments."""
+    """Run the tool in the first argument until it parses its arguments."""
     tool = Path(sys.argv[1]).resolve()
 
     def stop_at(is_open: bool) -> Any:

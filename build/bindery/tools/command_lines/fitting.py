@@ -1,6 +1,6 @@
-"""Compares the words of a command with the parser that will read them, by argparse's own rules.
+"""Check the words of a command against the tool's parser, by argparse's rules.
 
-What depends on a word that only the shell or the reader knows is not judged.
+Whatever depends on words that only the shell or the reader knows is not judged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bindery.core.suggestions import find_nearest
 from bindery.tools.command_lines.shell import Word
 from bindery.tools.command_lines.stored_parsers import Option, Parser
 
-# Newer Pythons take more for a negative number than older ones, `-1e-3` say.
+# Newer Python versions accept more negative numbers, such as `-1e-3`.
 _NUMBER = re.compile(r"-\.?\d[\d_.eE+-]*")
 _STAND_IN = re.compile(
     r"<.*>|\[.*\]|\{.*\}|(?:[A-Z]+[0-9]?[_-]?)+|.*(?:\.\.\.|…).*|[Xx]{2,}|path/to/.*|\?+|_+"
@@ -22,7 +22,7 @@ _STAND_IN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Misuse:
-    """What the tool would refuse. `word` is where; `option` what it is about."""
+    """An error that the tool would report: its word and the option it is about."""
 
     word: Word
     message: str
@@ -31,23 +31,22 @@ class Misuse:
 
 @dataclass(slots=True)
 class _Reading:
-    """How far a command line has been read."""
+    """The state of reading a command line."""
 
     misuses: list[Misuse] = field(default_factory=list)
     given: list[tuple[Option, Word]] = field(default_factory=list)
     positional: list[Word] = field(default_factory=list)
     is_loose: bool = False
-    """Whether there may be words that only the shell or the reader knows: nothing is reported as
-    missing then."""
+    """Whether words may be unknown, so that nothing can be reported as missing."""
     has_ended: bool = False
-    """Whether the rest belongs to another parser."""
+    """Whether another parser reads the rest."""
 
 
 def judge_words(
     parser: Parser, program: Word, words: Sequence[Word], *, is_whole: bool = True
 ) -> tuple[Misuse, ...]:
-    """What `program` would refuse in these arguments. Without `is_whole` they are a part of a
-    command, in which nothing can be missing."""
+    """What `program` would reject in these arguments. Without `is_whole` they are part of a
+    command, so nothing is missing."""
     reading = _Reading(is_loose=not is_whole)
     _read_words(parser, program, words, reading)
     return tuple(reading.misuses)
@@ -85,7 +84,7 @@ def _is_option(word: Word) -> bool:
 def _takes_over(
     parser: Parser, program: Word, words: Sequence[Word], index: int, reading: _Reading
 ) -> bool:
-    """Whether a subcommand, or an argument that takes all the rest, begins with this word."""
+    """Whether this word starts a subcommand, or an argument that takes all the rest."""
     given = len(reading.positional)
     fixed = all(one.least == one.most == 1 for one in parser.positionals)
     if any(one.takes_rest for one in parser.positionals):
@@ -101,8 +100,8 @@ def _takes_over(
     if chosen is None:
         nearest = find_nearest(word.text, parser.commands)
         known = ", ".join(f"'{name}'" for name in parser.commands)
-        hint = f"did you mean '{nearest}'?" if nearest else f"it knows {known}"
-        message = f"'{_name(program)}' knows no command '{word.text}'"
+        hint = f"did you mean '{nearest}'?" if nearest else f"commands: {known}"
+        message = f"'{_name(program)}' has no command '{word.text}'"
         reading.misuses.append(Misuse(word, message, hint))
         return True
     inner = _Reading(is_loose=reading.is_loose)
@@ -115,7 +114,7 @@ def _takes_over(
 
 
 def _read_option(parser: Parser, words: Sequence[Word], index: int, reading: _Reading) -> int:
-    """Read the option before `index` and its values; the index behind them."""
+    """Read the option before `index` and its values; returns the index after them."""
     word = words[index - 1]
     name, sign, value = word.text.partition("=")
     option = parser.find(word.text) or (parser.find(name) if sign else None)
@@ -124,7 +123,7 @@ def _read_option(parser: Parser, words: Sequence[Word], index: int, reading: _Re
         option = next((one for one, known in names if known.startswith(name)), None)
     is_cluster = bool(re.match("-[^-].", name)) and not parser.find(f"-{name}")
     if option is None and is_cluster and parser.find(name[:2]):
-        reading.is_loose = True  # -n3, or several flags in one
+        reading.is_loose = True  # -n3, or several flags combined
         return index
     if option is None or (word.is_open and not sign):
         _report_unknown(parser, word, name, reading)
@@ -149,7 +148,7 @@ def _report_unknown(parser: Parser, word: Word, name: str, reading: _Reading) ->
     nearest = swapped if swapped in shown else find_nearest(name, shown)
     if not nearest and name.startswith("-") and f"-{name}" in shown:
         nearest = f"-{name}"
-    hint = f"did you mean '{nearest}'?" if nearest else "see which ones '--help' lists"
+    hint = f"did you mean '{nearest}'?" if nearest else "'--help' lists the options"
     reading.misuses.append(Misuse(word, f"there is no option '{name}'", hint))
 
 
@@ -176,7 +175,7 @@ def _read_values(option: Option, words: Sequence[Word], index: int, reading: _Re
         has = (
             "none follows" if not count else f"only {count} {'follow' if count > 1 else 'follows'}"
         )
-        message = f"'{name.text}' takes {wanted}, and {has}"
+        message = f"'{name.text}' takes {wanted}, but {has}"
         reading.misuses.append(Misuse(name, message, _list_choices(option)))
         reading.is_loose = True
     return index
@@ -190,7 +189,7 @@ def _judge_joined(option: Option, name: str, value: str, word: Word, reading: _R
         reading.misuses.append(Misuse(word, message, f"write '{name}'"))
     elif option.least > 1:
         message = f"'{name}' takes {option.least} values"
-        reading.misuses.append(Misuse(word, message, "write them behind it, with blanks between"))
+        reading.misuses.append(Misuse(word, message, "write them after it, separated by blanks"))
     else:
         _judge_value(option, name, value, word, reading)
 
@@ -203,7 +202,7 @@ def _judge_value(option: Option, name: str, value: str, word: Word, reading: _Re
         try:
             (int if option.kind == "int" else float)(value)
         except ValueError:
-            wanted = "a whole number" if option.kind == "int" else "a number"
+            wanted = "an integer" if option.kind == "int" else "a number"
             message = f"'{about}' takes {wanted}, not '{value}'"
             reading.misuses.append(Misuse(word, message, f"write {wanted}"))
             return
@@ -229,10 +228,10 @@ def _is_choice(option: Option, value: str) -> bool:
 
 def _list_choices(option: Option) -> str:
     if not option.choices:
-        return "write it behind the option"
+        return "write it after the option"
     shown = [f"'{choice}'" for choice in option.choices[:12]]
     more = ", ..." if len(option.choices) > 12 else ""
-    return f"it can be {', '.join(shown)}{more}"
+    return f"choices: {', '.join(shown)}{more}"
 
 
 # --- the whole line ---
@@ -251,7 +250,7 @@ def _judge_positionals(parser: Parser, reading: _Reading) -> None:
             extra = words[most]
             takes = f"takes {most}" if most else "takes none"
             message = f"'{extra.text}' is one argument too many: the tool {takes} without a name"
-            hint = "take it out, or write the option that it belongs to before it"
+            hint = "remove it, or write its option before it"
             reading.misuses.append(Misuse(extra, message, hint))
             reading.is_loose = True
     if all(one.least == one.most == 1 for one in expected) and not reading.is_loose:
@@ -276,7 +275,7 @@ def _judge_missing(parser: Parser, program: Word, reading: _Reading) -> None:
     if missing:
         names = ", ".join(name if name == "a command" else f"'{name}'" for name in missing)
         message = f"'{_name(program)}' needs {names}"
-        reading.misuses.append(Misuse(program, message, "add it, or '...' where it is left out"))
+        reading.misuses.append(Misuse(program, message, "add it, or '...' if it is omitted"))
 
 
 def _judge_rivals(reading: _Reading) -> None:
@@ -285,7 +284,7 @@ def _judge_rivals(reading: _Reading) -> None:
         rival = first.setdefault(option.rivals, option) if option.rivals else option
         if rival.names != option.names:
             message = f"'{option.names[-1]}' and '{rival.names[-1]}' exclude each other"
-            reading.misuses.append(Misuse(word, message, "take one of them out"))
+            reading.misuses.append(Misuse(word, message, "remove one of them"))
             return
 
 

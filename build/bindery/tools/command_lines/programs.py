@@ -1,4 +1,4 @@
-"""The Python programs that shell text starts, and the arguments they get: also through a launcher
+"""Find the Python programs that shell text starts, with their arguments: also through a launcher
 such as torchrun or srun, a quoted command, a heredoc or a substitution."""
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LAUNCHERS = frozenset(
     caffeinate unbuffer script ipython cuda-gdb compute-sanitizer cuda-memcheck rocgdb bash sh
     zsh""".split()
 )
-"""Programs that start another one, which their own words name."""
+"""Programs that start another program named in their arguments."""
 _SHELLS = frozenset(
     ("bash", "sh", "zsh", "ssh", "pdsh", "clush", "dsh", "srun", "sbatch", "salloc")
 )
-"""Programs that read a word, or their standard input, as shell text."""
+"""Programs that read an argument, or standard input, as shell text."""
 _STARTING_MODULES = frozenset(
     ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "pdb",
      "deepspeed.launcher.runner", "cProfile", "trace", "coverage", "scalene", "memray", "viztracer")
@@ -36,7 +36,7 @@ _OPTIONS_THAT_TAKE_A_FILE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A program with its arguments, as a text starts it. Places are offsets in that text."""
+    """A program and its arguments. Positions are offsets in the text."""
 
     program: Word
     """The path of the program."""
@@ -44,10 +44,10 @@ class ToolCall:
 
 
 def find_calls(text: str) -> tuple[ToolCall, ...]:
-    """The calls in a block of code or a code span, if all of it is shell text. Behind prompts only
-    what is typed counts, and not the output."""
+    """The calls in a code block or code span, if all of it is shell text. After prompts only what
+    is typed counts, not the output."""
     if ".py" not in text:
-        return ()  # no program that is a file; reading shell text takes its time
+        return ()  # no script is called, so skip the slow reading of shell text
     pieces = list(iterate_prompted(text)) or [(0, text)]
     return tuple(_shift(call, offset) for offset, one in pieces for call in _find_in_shell(one))
 
@@ -65,7 +65,7 @@ def _find_in_commands(text: str, commands: Sequence[Command]) -> Iterator[ToolCa
         if command.heredoc and any(_name(word) in _SHELLS for word in command.words):
             for call in _find_in_shell(command.heredoc):
                 yield _shift(call, command.heredoc_start)
-        for word in command.assignments:  # CMD="python a.py": more may come where it is used
+        for word in command.assignments:  # CMD="python a.py": arguments may follow where it is used
             for call in _find_in_quotes(text, word):
                 end = Word("...", word.end, word.end, is_many=True)
                 yield replace(call, words=(*call.words, end))
@@ -75,7 +75,7 @@ def _find_in_commands(text: str, commands: Sequence[Command]) -> Iterator[ToolCa
 
 
 def _find_in_quotes(text: str, word: Word) -> Iterator[ToolCall]:
-    """A command that is handed to a shell between quotes."""
+    """A quoted command that is passed to a shell."""
     typed = text[word.start : word.end]
     quote = re.search(r"[\"']", typed)
     if quote is None or " " not in typed or "\\" + quote[0] in typed or typed[-1] != quote[0]:
@@ -123,4 +123,4 @@ _STRANGERS = frozenset(
     """pytest ruff mypy black vim vi nano emacs cat less more head tail grep rg sed awk cp mv rm ls
     scp rsync wget curl git chmod diff wc echo touch ln find tar jq pylint flake8 isort""".split()
 )
-"""Programs that do something else with a file than to start it."""
+"""Programs that do something else with a file than run it."""

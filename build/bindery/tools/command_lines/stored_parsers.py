@@ -1,6 +1,6 @@
-"""The command line of a tool, as `bindery run TOOL --texts` has stored it: check never runs a tool.
+"""Read the command line of a tool from the JSON that `bindery run TOOL --texts` stored.
 
-`dump_parser.py` writes the JSON that is read here.
+`dump_parser.py` writes it. `check` never runs a tool.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ class Option:
     """An option or a positional argument of a parser."""
 
     names: tuple[str, ...]
-    """`--json`, `-j`; of a positional argument what `add_argument` calls it."""
+    """`--json`, `-j`; for a positional argument, its name in `add_argument`."""
     least: int = 1
-    """How many values it takes at least."""
+    """Minimum number of values."""
     most: int | None = 1
-    """At most; None for any number."""
+    """Maximum number; None if unlimited."""
     kind: Kind = "text"
     choices: tuple[Any, ...] | None = None
     is_required: bool = False
     ends_run: bool = False
     """Whether it prints something and exits, as `--help` does."""
     takes_rest: bool = False
-    """Whether everything behind it belongs to it."""
+    """Whether everything after it belongs to it."""
     rivals: int = 0
-    """The number of the group of options that exclude each other; 0 without."""
+    """The number of its mutually exclusive group; 0 without."""
     is_hidden: bool = False
-    """Whether `--help` leaves it out."""
+    """Whether `--help` omits it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """What a command line may hold."""
+    """The options and arguments of a command line."""
 
     options: tuple[Option, ...] = ()
     positionals: tuple[Option, ...] = ()
     commands: Mapping[str, Parser] | None = None
-    """The subcommands by name, which come after the positionals; None without any."""
+    """Subcommands by name, after the positional arguments; None without subcommands."""
     is_command_required: bool = False
     is_open: bool = False
-    """Whether it lets options pass that it does not know."""
+    """Whether it accepts unknown options."""
     takes_abbreviations: bool = True
     takes_underscores: bool = False
-    """Whether `--max_size` is the same as `--max-size`."""
+    """Whether `--max_size` means `--max-size`."""
 
     def find(self, name: str) -> Option | None:
-        """The option of this name."""
+        """The option with this name."""
         if self.takes_underscores and name.startswith("--"):
             name = name.replace("_", "-")
         return next((option for option in self.options if name in option.names), None)
 
 
 def read_stored_parser(text: str) -> Parser:
-    """A parser from its JSON. Raises ValueError where it is not one."""
+    """Parse a stored parser. Raises ValueError if the JSON is invalid."""
     try:
         return _read_parser(json.loads(text))
     except (TypeError, KeyError, AttributeError, ValueError) as error:

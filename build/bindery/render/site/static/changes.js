@@ -41,8 +41,8 @@
   const all = document.createElement("a");
   all.href = location.pathname;
   all.textContent = say("Show all changes");
-  const told = own ? "Commits newer than your edition of {day} ({commit}): {n}, with these changes."
+  const told = own ? "Changes since your edition of {day} ({commit}):"
     : "Nothing has changed since your edition of {day} ({commit}).";
-  said.replaceChildren(say(told, { day, commit: from, n: own }), " ", all);
+  said.replaceChildren(say(told, { day, commit: from }), " ", all);
   if (location.hash.startsWith("#since-")) scrollTo(0, 0);
 })();

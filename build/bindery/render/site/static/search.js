@@ -322,7 +322,7 @@
     }
     field.setAttribute("aria-expanded", String(number > 0));
     field.removeAttribute("aria-activedescendant");
-    state.textContent = !typed ? "" : number ? say(goesOn ? "Best sections: {n}, on pages: {pages}" : "Sections: {n}, on pages: {pages}", { n: number, pages: pages.length }) : say("No results for “{typed}”.", { typed });
+    state.textContent = !typed ? "" : number ? say(goesOn ? "The {n} best sections" : number === 1 ? "{n} section" : "{n} sections", { n: number }) : say("No results for “{typed}”.", { typed });
     if (number && typed) choose(0);
   }
 
