@@ -64,7 +64,7 @@ def inspect_book(
     With `since`, a revision of git, the chapters are compared with what they were then; ConfigError
     where there is no such revision. Where `only` names chapters and nothing else, the book is
     these: the findings in them are the same, others are not all there, and it is quicker.
-    A cache makes it quicker and changes nothing.
+    The cache does not change the result.
     """
     return find_faults(read_book(root, only=only, cache=cache), since=since)
 

@@ -23,7 +23,7 @@ Ranges = tuple[tuple[int, int], ...]
 _PassageRow = tuple[PassageKind, str, str, Ranges, Ranges, int, bool, int]
 _FenceRow = tuple[str, str, str, int, Span]
 _Passages, _Fences = tuple[_PassageRow, ...], tuple[_FenceRow, ...]
-"""Passages and blocks of code without the chapter that they are of, as they are kept."""
+"""Passages and blocks of code as they are stored, without their chapter."""
 
 HIDDEN = "\N{REPLACEMENT CHARACTER}"
 """What is in `Passage.prose` for each character of a code span or formula."""

@@ -126,8 +126,8 @@ class JoinedDialect:
         only: Chapter | None = None,
         cache: Cache | None = None,
     ) -> Mapping[str, str]:
-        """The text of each chapter, or of one, as XHTML, by its path. With a cache, texts that
-        were written before are reused."""
+        """The text of each chapter, or of one, as XHTML, by its path. Unchanged texts come from the
+        cache."""
         additions = write_additions(inspection, self, folds=False)
         bodies = {}
         for chapter in (only,) if only else inspection.book.chapters:

@@ -24,7 +24,7 @@ from bindery.render.text_inputs import list_inputs
 from bindery.render.web_notes import write_titles
 
 _Given = tuple[Chapter, ResolvedBook, SiteDialect, Additions, Mapping[str, str]]
-"""What `render_chapter` is given."""
+"""The arguments of `render_chapter`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class _PageText:
     sections: tuple[Section, ...]
     summary: str
     has_terms: bool
-    """Whether it uses terms of a glossary."""
+    """Whether it uses terms from a glossary."""
     terms: tuple[Term, ...]
-    """Those that it explains."""
+    """The terms that it explains."""
     files: tuple[str, ...]
     """Files of the repository that it shows or offers."""
 
