@@ -29,8 +29,8 @@ class Loaded:
 def load_book(
     config: Config, only: Container[str] | None = None, cache: Cache | None = None
 ) -> Loaded:
-    """Read every listed chapter, and parse all of them, or `only` some. Unchanged chapters come from
-    the cache. A chapter that cannot be read becomes a finding."""
+    """Read every listed chapter, and parse all of them, or `only` some. Unchanged chapters come
+    from the cache. A chapter that cannot be read becomes a finding."""
     tree = Tree(config.root, cache.open_facts("facts about files", {}) if cache else None)
     findings: list[Finding] = []
     parsers: dict[str, Callable[[], Chapter]] = {}

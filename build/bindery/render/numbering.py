@@ -84,8 +84,8 @@ _Exhibits = tuple[tuple[Kind, str, str], ...]
 
 
 def _read_exhibits(inspection: Inspection, chapter: Chapter) -> _Exhibits:
-    """The exhibits of a chapter. They depend on the chapter, on which of its images are files, and on
-    the titles of the views that it quotes."""
+    """The exhibits of a chapter. They depend on the chapter, on which of its images are files, and
+    on the titles of the views that it quotes."""
     find, views = inspection.resolved.find_target, inspection.evidence.views
     files = [isinstance(find(link), ToFile) for link in chapter.links if link.is_image]
     quotations = inspection.quotations.get(chapter.path, Quotations())
