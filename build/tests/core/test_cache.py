@@ -142,8 +142,8 @@ def change_order(root: Path, _: random.Random) -> None:
 
 def change_settings(root: Path, chance: random.Random) -> None:
     path = root / "chapters.yaml"
-    kept = path.read_text(encoding="utf-8").partition("language: ")[0]
-    language = chance.choice(("en", "de", "ja"))
+    kept, _, settings = path.read_text(encoding="utf-8").partition("language: ")
+    language = chance.choice([one for one in ("de", "ja") if not settings.startswith(one)])
     maths = chance.choice(("true", "false"))
     word = chance.choice(("drawing", "tile", "note"))
     path.write_text(
