@@ -53,12 +53,14 @@ MEMORY = '{{"url":"https://example.org/page","verdict":"live","checked":"2026-11
 LISTED = """\
       - text.md
       - glossary.md
+      - plain.md
 """
 BOOK = {
     **FILES,
     "chapters.yaml": FILES["chapters.yaml"].replace("tools:\n", f"{LISTED}tools:\n"),
     "text.md": TEXT,
     "glossary.md": GLOSSARY,
+    "plain.md": "# Plain\n\n> [!NOTE]\n> Only its title depends on the language.\n",
     "data.txt": "1\n",
     "a.svg": SVG.format(20),
     "links.jsonl": MEMORY.format(20),
