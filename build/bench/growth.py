@@ -117,14 +117,16 @@ def write_chapters(target: Path, parts: list[dict[str, Any]]) -> None:
 
 def measure(verb: str, book: Path, work: Path) -> Cost:
     """Run bindery on a book, from nothing. Ends the program where it fails."""
-    out = work / "out"
-    shutil.rmtree(out, ignore_errors=True)
+    out, cache = work / "out", work / "cache"
+    for folder in (out, cache):
+        shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "bindery", verb, "--root", str(book)]
     if verb != "check":
         command += ["--out", str(out), "--lenient", "--quiet"]
     started = time.perf_counter()
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)

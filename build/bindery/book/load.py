@@ -7,11 +7,12 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from bindery.book.cached_chapters import read_chapter
+from bindery.core.cache import Cache
 from bindery.core.config import ChapterEntry, Config
 from bindery.core.model import Book, Chapter, Finding, Part, Span
 from bindery.core.repository import MARKDOWN, Tree, join_lines
 from bindery.core.suggestions import find_nearest
-from bindery.markdown.chapter_reader import parse_chapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,12 @@ class Loaded:
     """What parses each chapter that could be read, by its path, in reading order."""
 
 
-def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
-    """Read every listed chapter, and parse all of them, or `only` some. A chapter that cannot be
-    read becomes a finding."""
-    tree = Tree(config.root)
+def load_book(
+    config: Config, only: Container[str] | None = None, cache: Cache | None = None
+) -> Loaded:
+    """Read every listed chapter, and parse all of them, or `only` some. Unchanged chapters come
+    from the cache. A chapter that cannot be read becomes a finding."""
+    tree = Tree(config.root, cache.open_facts("facts about files", {}) if cache else None)
     findings: list[Finding] = []
     parsers: dict[str, Callable[[], Chapter]] = {}
     parts = []
@@ -40,7 +43,7 @@ def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
                 findings.append(source)
                 continue
             parsers[entry.path] = partial(
-                parse_chapter, entry.path, source, entry.title, maths=config.maths
+                read_chapter, cache, entry.path, source, entry.title, maths=config.maths
             )
             if only is None or entry.path in only:
                 chapters.append(parsers[entry.path]())

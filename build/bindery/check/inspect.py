@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from bindery.book.glossary import is_glossary
 from bindery.book.load import load_book
 from bindery.book.resolve import resolve_book
 from bindery.check.rules import RULES, Scope, check_book
 from bindery.core.build_date import read_latest_start, read_today
+from bindery.core.cache import Cache
 from bindery.core.config import Config, load_config
+from bindery.core.facts import Facts
 from bindery.core.model import Book, Chapter, Finding, ResolvedBook, Severity
 from bindery.core.report import sort_findings
 from bindery.core.repository import RECORDS_FOLDER, Tree, join_lines
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.excerpts import read_excerpts
+from bindery.evidence.late_evidence import LateEvidence, hash_evidence
 from bindery.evidence.plots.files import compare_figures
 from bindery.evidence.quotations import Quotations, compare_quotations, find_quotations
 from bindery.markdown.chapter_reader import parse_chapter
@@ -34,6 +38,8 @@ class Inspection:
     quotations: Mapping[str, Quotations]
     """What each chapter quotes, by its path."""
     findings: tuple[Finding, ...]
+    facts: Facts = field(default_factory=Facts)
+    """Facts about the evidence and the quotations together."""
     evidence_key: object = None
     """What the evidence was gathered from; that of another inspection is the same if this is."""
 
@@ -51,49 +57,74 @@ def inspect_book(
     *,
     since: str | None = None,
     only: Collection[str] = (),
+    cache: Cache | None = None,
 ) -> Inspection:
     """Inspect the book in a folder. Raises ConfigError where chapters.yaml is wrong.
 
     With `since`, a revision of git, the chapters are compared with what they were then; ConfigError
     where there is no such revision. Where `only` names chapters and nothing else, the book is
     these: the findings in them are the same, others are not all there, and it is quicker.
+    The cache does not change the result.
     """
-    return find_faults(read_book(root, only=only), since=since)
+    return find_faults(read_book(root, only=only, cache=cache), since=since)
 
 
 def read_book(
-    root: Path, *, only: Collection[str] = (), before: Inspection | None = None
+    root: Path,
+    *,
+    only: Collection[str] = (),
+    before: Inspection | None = None,
+    cache: Cache | None = None,
 ) -> Inspection:
     """The same, of findings only what reading comes upon: no rule has been asked. The evidence is
     that of an inspection `before` where none of its files has changed since."""
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
-    loaded = load_book(config, only if is_part else None)
+    loaded = load_book(config, only if is_part else None, cache)
     if is_part and any(map(is_glossary, loaded.book.chapters)):
-        loaded = load_book(config)  # where its links lead is compared with its terms
+        loaded = load_book(config, cache=cache)  # where its links lead is compared with its terms
     resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.parsers)
-    chapters = loaded.book.chapters
+    chapters, tree = loaded.book.chapters, loaded.tree
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]
-    key = _read_stamps(loaded.tree, config), tuple(quoted), read_today()
-    if before is not None and before.evidence_key == key:
-        evidence = before.evidence
-    else:
-        evidence = _gather_evidence(loaded.tree, config, quoted)
     named = [name for entry in quotations.values() for name in entry.excerpts]
-    evidence = replace(evidence, excerpts=read_excerpts(loaded.tree, named))
-    found = (
-        *loaded.findings,
-        *evidence.findings,
-        *(finding for chapter in chapters for finding in chapter.findings),
-        *(
-            finding
-            for path, entry in quotations.items()
-            for finding in compare_quotations(path, entry, evidence, config.figures)
+    excerpts = read_excerpts(tree, named)
+
+    def gather() -> Evidence:
+        gathered = _gather_evidence(tree, config, quoted, cache)
+        return replace(gathered, excerpts=excerpts)
+
+    key = _read_stamps(tree, config), tuple(quoted), read_today()
+    facts = Facts()
+    if before is not None and before.evidence_key == key:
+        evidence = replace(before.evidence, excerpts=excerpts)
+    elif cache is not None and _has_evidence(tree, config):
+        evidence = cast(Evidence, LateEvidence(gather))
+        inputs = {
+            "the evidence": hash_evidence(tree, config),
+            "a quotation": repr((quotations, excerpts)),
+            "the day": str(read_today()),
+        }
+        part = f" of {', '.join(quotations)}" if is_part else ""
+        facts = cache.open_facts(f"findings about quotations{part}", inputs)
+    else:
+        evidence = gather()
+    of_evidence = facts.derive(
+        "quotations",
+        tuple[Finding, ...],
+        lambda: (
+            *evidence.findings,
+            *(
+                finding
+                for path, entry in quotations.items()
+                for finding in compare_quotations(path, entry, evidence, config.figures)
+            ),
+            *compare_figures(tree, config.figures, evidence, quotations),
         ),
-        *compare_figures(loaded.tree, config.figures, evidence, quotations),
     )
-    return Inspection(config, loaded.tree, resolved, evidence, quotations, found, key)
+    of_chapters = (finding for chapter in chapters for finding in chapter.findings)
+    found = (*loaded.findings, *of_evidence, *of_chapters)
+    return Inspection(config, tree, resolved, evidence, quotations, found, facts, key)
 
 
 def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:
@@ -107,6 +138,7 @@ def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:
         read.quotations,
         read.findings,
         former,
+        read.facts,
     )
     return replace(read, findings=tuple(sort_findings(check_book(scope))))
 
@@ -123,13 +155,19 @@ def _read_stamps(tree: Tree, config: Config) -> tuple[tuple[str, int, int], ...]
     return tuple(stamps)
 
 
-def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str]) -> Evidence:
-    if not any(map(tree.find_kind, (config.views, config.data, RECORDS_FOLDER))):
+def _has_evidence(tree: Tree, config: Config) -> bool:
+    return any(map(tree.find_kind, (config.views, config.data, RECORDS_FOLDER)))
+
+
+def _gather_evidence(
+    tree: Tree, config: Config, quoted: Iterable[str], cache: Cache | None
+) -> Evidence:
+    if not _has_evidence(tree, config):
         return Evidence()
     # Imported here: a book without evidence need not wait for what reads it.
     from bindery.evidence.gather import gather_evidence
 
-    return gather_evidence(tree, config, quoted, read_today(), read_latest_start())
+    return gather_evidence(tree, config, quoted, read_today(), read_latest_start(), cache)
 
 
 def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:

@@ -44,9 +44,9 @@ def find_quoted(inspection: Inspection) -> Quoted:
     evidence = inspection.evidence
     chapters: dict[str, tuple[Region | Value, ...]] = {}
     records: dict[str, str] = {}
-    for path, entry in inspection.quotations.items() if evidence.provenance else ():
-        quotations: tuple[Region | Value, ...] = (*entry.regions, *entry.values)
-        sound = [quotation for quotation in quotations if _is_sound(quotation, path, inspection)]
+    judged = inspection.facts.derive("sound quotations", _Judged, lambda: _judge(inspection))
+    for (path, entry), verdicts in zip(inspection.quotations.items(), judged, strict=True):
+        sound = [one for one, is_sound in zip(entry, verdicts, strict=True) if is_sound]
         if sound:
             chapters[path] = tuple(sorted(sound, key=lambda quotation: quotation.opening))
             for quotation in chapters[path]:
@@ -54,6 +54,17 @@ def find_quoted(inspection: Inspection) -> Quoted:
                     for name in number.records:
                         records.setdefault(name, f"R{len(records) + 1}")
     return Quoted(chapters, records)
+
+
+_Judged = tuple[tuple[bool, ...], ...]
+"""Whether each quotation of each chapter is sound."""
+
+
+def _judge(inspection: Inspection) -> _Judged:
+    return tuple(
+        tuple(_is_sound(quotation, path, inspection) for quotation in entry)
+        for path, entry in inspection.quotations.items()
+    )
 
 
 def _is_sound(quotation: Region | Value, chapter: str, inspection: Inspection) -> bool:

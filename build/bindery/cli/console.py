@@ -17,6 +17,7 @@ from bindery.core.model import Finding, refuse
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
     from bindery.check.watch import Known
+    from bindery.core.cache import Cache
     from bindery.core.repository import Tree
 
 CLEAN, FINDINGS, WRONG_USE, BUG = 0, 1, 2, 70
@@ -69,7 +70,24 @@ out_option = click.option(
     metavar="DIR",
     help="Output folder.  [default: dist]",
 )
+why_option = click.option(
+    "--why", is_flag=True, help="Show what was rebuilt rather than taken from the cache, and why."
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
+
+
+@contextmanager
+def open_cache(root: Path, *, why: bool) -> Iterator[Cache]:
+    """The cache of a book. With `why`, what was rebuilt is printed at the end."""
+    from bindery.core.cache import Cache
+
+    cache = Cache(root)
+    try:
+        yield cache
+    finally:
+        cache.close()
+        if why:
+            print(cache.explain(), file=sys.stderr)
 
 
 def refuse_given(context: click.Context, names: Iterable[str], problem: str, hint: str) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from bindery.core.facts import Facts
+
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
@@ -221,6 +223,8 @@ class Chapter:
     inventory: Inventory = Inventory()
     findings: tuple[Finding, ...] = ()
     """Findings of the parser: tags that a browser would swallow, malformed excuses."""
+    facts: Facts = field(repr=False, hash=False, compare=False, default_factory=Facts)
+    """Facts about this chapter alone."""
 
     @property
     def lines(self) -> Sequence[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
+from bindery.core.facts import Facts
 from bindery.core.model import Span
+
+T = TypeVar("T")
 
 Kind = Literal["file", "folder"]
 
@@ -34,8 +38,9 @@ class Tree:
     Paths are POSIX and relative to the root; the empty path is the root itself.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, facts: Facts | None = None) -> None:
         self.root = root.resolve()
+        self._facts = facts or Facts()
         self._folders: dict[str, Mapping[str, os.DirEntry[str]]] = {}
         self._lines: dict[str, Sequence[str]] = {}
 
@@ -117,6 +122,12 @@ class Tree:
 
     def read_bytes(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
+
+    def derive(self, path: str, name: str, kind: type[T], make: Callable[[bytes], T]) -> T:
+        """A fact about the content of one file, with its name, its type and what works it out."""
+        content = self.read_bytes(path)
+        digest = hashlib.sha256(content).hexdigest()
+        return self._facts.derive(f"{name} of {path}", kind, lambda: make(content), digest)
 
     def read_beginning(self, path: str, size: int) -> bytes:
         """At most so many bytes of a file."""

@@ -8,7 +8,9 @@ from datetime import date, datetime
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
 
+from bindery.core.cache import Cache
 from bindery.core.config import Config
+from bindery.core.facts import Facts
 from bindery.core.model import Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.suggestions import suggest
@@ -39,6 +41,7 @@ def gather_evidence(
     quoted: Iterable[str],
     today: date,
     latest: datetime,
+    cache: Cache | None = None,
 ) -> Evidence:
     """Load records and data, evaluate all views, and trace the numbers of quoted views. A record
     of a run that started after `latest` is invalid."""
@@ -72,7 +75,7 @@ def gather_evidence(
             findings.append(Finding(span, "bad-view", "the view has no rows", "check its WHERE"))
             del tables[name]
             broken.add(name)
-        provenance = _trace_views(database, followed, tables, sources, findings)
+        provenance = _trace_views(database, followed, tables, sources, findings, cache)
     finally:
         database.close()
     return Evidence(
@@ -268,12 +271,14 @@ def _trace_views(
     tables: Mapping[str, Table],
     sources: Sources,
     findings: list[Finding],
+    cache: Cache | None,
 ) -> Mapping[str, TableProvenance]:
     from bindery.evidence.provenance import trace_table
 
+    traces = cache.open_facts("traced views", {}) if cache else Facts()
     provenance = {}
     for name, view in views.items():
-        result = trace_table(database, view, tables[name], sources)
+        result = trace_table(database, view, tables[name], sources, traces)
         if isinstance(result, list):
             findings += result
         else:

@@ -11,17 +11,15 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from bindery.core.facts import Facts
 from bindery.core.model import Finding, Span
 from bindery.core.units import read_unit
 from bindery.evidence.database import EvidenceDatabase
+from bindery.evidence.lineage import ColumnTrace, Trace, UntraceableError, trace_query
 from bindery.evidence.published_data import Citation, DataTable
 from bindery.evidence.tables import Cell, Table
 from bindery.evidence.views import View
-
-if TYPE_CHECKING:
-    from bindery.evidence.lineage import ColumnTrace
 
 MEASURED, DERIVED = "measured", "derived"
 
@@ -89,14 +87,18 @@ def is_number(cell: Cell) -> bool:
 
 
 def trace_table(
-    database: EvidenceDatabase, view: View, table: Table, sources: Sources
+    database: EvidenceDatabase, view: View, table: Table, sources: Sources, known: Facts
 ) -> TableProvenance | list[Finding]:
     """The provenance of a view's table, or findings if it has none: an untraceable query, numbers
-    in the query itself, rows in undefined order."""
-    from bindery.evidence.lineage import UntraceableError, trace_query
-
+    in the query itself, rows in undefined order. `known` has the traces of earlier builds."""
+    columns = database.columns
     try:
-        trace = trace_query(view.sql, database.columns)
+        trace = known.derive(
+            f"trace of the view {view.name}",
+            Trace,
+            lambda: trace_query(view.sql, columns),
+            given=f"{view.sql}\n{columns}",
+        )
         names, rows = database.select(trace.sql)
     except UntraceableError as error:
         return [_report_untraceable(view, str(error), error.line)]
@@ -107,7 +109,7 @@ def trace_table(
     if shown != table.rows:
         return [_report_untraceable(view, "the traced query returns different rows", 1)]
     traces = {column.key: column for column in trace.columns}
-    known: dict[tuple[str, str, str], Provenance] = {}
+    seen: dict[tuple[str, str, str], Provenance] = {}
     unsourced: dict[str, int] = {}
     cells = []
     kinds, findings = _judge_units(view, traces, rows, place, sources)
@@ -123,9 +125,9 @@ def trace_table(
                 unsourced.setdefault(column.key, number)
             else:
                 key = (kinds[column.key], entry.formula, str(origins))
-                if key not in known:
-                    known[key] = _describe(*key, sources)
-                line.append(known[key])
+                if key not in seen:
+                    seen[key] = _describe(*key, sources)
+                line.append(seen[key])
         cells.append(tuple(line))
     findings += [_report_unsourced(view, key, number) for key, number in unsourced.items()]
     keys = [[row[place[key]] for key in trace.order_keys] for row in rows]

@@ -133,6 +133,10 @@ def find_quotations(chapter: Chapter) -> Quotations:
     """What a chapter quotes; markers in code are ignored."""
     if "<!--" not in chapter.source:
         return Quotations()
+    return chapter.facts.derive("quotations", Quotations, lambda: _find_quotations(chapter))
+
+
+def _find_quotations(chapter: Chapter) -> Quotations:
     findings: list[Finding] = []
 
     def fault(span: Span, message: str, hint: str) -> None:

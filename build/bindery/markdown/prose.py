@@ -19,6 +19,11 @@ from bindery.core.model import Chapter, Span
 from bindery.markdown.positions import Locator
 
 PassageKind = Literal["paragraph", "heading", "cell"]
+Ranges = tuple[tuple[int, int], ...]
+_PassageRow = tuple[PassageKind, str, str, Ranges, Ranges, int, bool, int]
+_FenceRow = tuple[str, str, str, int, Span]
+_Passages, _Fences = tuple[_PassageRow, ...], tuple[_FenceRow, ...]
+"""Passages and blocks of code as they are stored, without their chapter."""
 
 HIDDEN = "\N{REPLACEMENT CHARACTER}"
 """What is in `Passage.prose` for each character of a code span or formula."""
@@ -34,19 +39,24 @@ class Passage:
     source end in a newline."""
     prose: str
     """The text with code spans and formulas blanked out, as long as `text`."""
-    codes: tuple[tuple[int, int], ...]
+    codes: Ranges
     """Where in `text` the code spans are: start and end."""
-    formulas: tuple[tuple[int, int], ...]
+    formulas: Ranges
     """Where in `text` the formulas between dollars are."""
     line: int
     """The first line of the passage in the file."""
     is_quoted: bool
     """Whether it is in a block quote: someone else's words."""
-    _inline: Token = field(repr=False, hash=False, compare=False)
+    _index: int = field(repr=False, hash=False, compare=False)
+    """Which token of the chapter it is made from."""
     _chapter: Chapter = field(repr=False, hash=False, compare=False)
 
     @property
-    def links(self) -> tuple[tuple[int, int], ...]:
+    def _inline(self) -> Token:
+        return self._chapter.tokens[self._index]
+
+    @property
+    def links(self) -> Ranges:
         """Where in `text` the words of links are."""
         return tuple(_iterate_links(self._inline.children or []))
 
@@ -95,13 +105,14 @@ class Fence:
 
 def read_passages(chapter: Chapter) -> tuple[Passage, ...]:
     """The prose of a chapter in reading order; what holds no text at all is left out."""
-    return tuple(_iterate_passages(chapter))
+    rows = chapter.facts.derive("passages", _Passages, lambda: tuple(_iterate_passages(chapter)))
+    return tuple(Passage(*row, chapter) for row in rows)
 
 
-def _iterate_passages(chapter: Chapter) -> Iterator[Passage]:
+def _iterate_passages(chapter: Chapter) -> Iterator[_PassageRow]:
     kind: PassageKind = "paragraph"
     quotes = 0
-    for token in chapter.tokens:
+    for index, token in enumerate(chapter.tokens):
         match token.type:
             case "heading_open":
                 kind = "heading"
@@ -118,25 +129,17 @@ def _iterate_passages(chapter: Chapter) -> Iterator[Passage]:
             case "inline" if token.map is not None:
                 text, prose, codes, formulas = _join_text(token.children or [])
                 if text.strip():
-                    yield Passage(
-                        kind,
-                        text,
-                        prose,
-                        codes,
-                        formulas,
-                        token.map[0] + 1,
-                        quotes > 0,
-                        token,
-                        chapter,
-                    )
+                    line = token.map[0] + 1
+                    yield kind, text, prose, codes, formulas, line, quotes > 0, index
 
 
 def read_fences(chapter: Chapter) -> tuple[Fence, ...]:
     """The blocks of code of a chapter in reading order."""
-    return tuple(_iterate_fences(chapter))
+    rows = chapter.facts.derive("fences", _Fences, lambda: tuple(_iterate_fences(chapter)))
+    return tuple(Fence(*row, chapter) for row in rows)
 
 
-def _iterate_fences(chapter: Chapter) -> Iterator[Fence]:
+def _iterate_fences(chapter: Chapter) -> Iterator[_FenceRow]:
     for token in chapter.tokens:
         if token.type not in ("fence", "code_block") or token.map is None:
             continue
@@ -145,19 +148,12 @@ def _iterate_fences(chapter: Chapter) -> Iterator[Fence]:
         opening = chapter.lines[first]
         col = len(opening) - len(opening.lstrip()) + 1
         language = info.split()[0].lower().strip("{}.") if info.strip("{}. ") else ""
-        yield Fence(
-            language,
-            info,
-            token.content,
-            first + 1 + (token.type == "fence"),
-            Span(chapter.path, first + 1, col, max(len(opening.strip()), 1)),
-            chapter,
-        )
+        line = first + 1 + (token.type == "fence")
+        span = Span(chapter.path, first + 1, col, max(len(opening.strip()), 1))
+        yield language, info, token.content, line, span
 
 
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")
-
-Ranges = tuple[tuple[int, int], ...]
 
 
 def _join_text(children: Sequence[Token]) -> tuple[str, str, Ranges, Ranges]:

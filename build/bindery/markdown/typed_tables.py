@@ -64,10 +64,16 @@ def split_cells(line: str) -> list[TypedCell]:
     return cells
 
 
-def read_tables(chapter: Chapter) -> Iterator[TypedTable]:
+def read_tables(chapter: Chapter) -> tuple[TypedTable, ...]:
     """The tables of a chapter in reading order; raw HTML is left alone."""
     if "|" not in chapter.source:
-        return
+        return ()
+    return chapter.facts.derive(
+        "tables", tuple[TypedTable, ...], lambda: tuple(_iterate_tables(chapter))
+    )
+
+
+def _iterate_tables(chapter: Chapter) -> Iterator[TypedTable]:
     lines = chapter.lines
     for index, token in enumerate(chapter.tokens):
         if token.type == "table_open" and token.map is not None:

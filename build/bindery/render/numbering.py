@@ -18,6 +18,7 @@ from markdown_it.token import Token
 from bindery.check.inspect import Inspection
 from bindery.check.rules.repeated_caption import repeats
 from bindery.core.model import Chapter, Link, ResolvedBook, ToFile
+from bindery.evidence.quotations import Quotations
 from bindery.markdown.raw_html import Tag, Text
 
 Kind = Literal["table", "figure"]
@@ -69,13 +70,33 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     exhibits = []
     for chapter in inspection.book.chapters:
         prefix = numbers[chapter.path]
-        for kind, slug, title in _Reader(inspection, chapter).read():
+        for kind, slug, title in _read_exhibits(inspection, chapter):
             counts[kind, prefix] += 1
             count = str(counts[kind, prefix])
             number = f"{prefix}.{count}" if prefix else count
             label = words("Table {number}" if kind == "table" else "Figure {number}", number=number)
             exhibits.append(Exhibit(kind, chapter.path, slug, label, title))
     return tuple(exhibits)
+
+
+_Exhibits = tuple[tuple[Kind, str, str], ...]
+"""Kind, id and title of each."""
+
+
+def _read_exhibits(inspection: Inspection, chapter: Chapter) -> _Exhibits:
+    """The exhibits of a chapter. They depend on the chapter, on which of its images are files, and
+    on the titles of the views that it quotes."""
+    find, views = inspection.resolved.find_target, inspection.evidence.views
+    files = [isinstance(find(link), ToFile) for link in chapter.links if link.is_image]
+    quotations = inspection.quotations.get(chapter.path, Quotations())
+    quoted = [region.name for region in quotations.regions]
+    titles = [views[name].title if name in views else None for name in quoted]
+    return chapter.facts.derive(
+        "exhibits",
+        _Exhibits,
+        lambda: tuple(_Reader(inspection, chapter).read()),
+        given=repr((files, titles)),
+    )
 
 
 @dataclass(frozen=True, slots=True)

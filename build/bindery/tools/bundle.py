@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -151,7 +152,8 @@ def _cut(path: str, source: str) -> _Part:
             dropped |= set(span)
         else:
             names += _list_names(node)
-    for deep in ast.walk(tree):
+    is_imported_below = re.search(rf"(?<!^)\bfrom\s+{KIT}\b", source, re.MULTILINE)
+    for deep in ast.walk(tree) if is_imported_below else ():
         if not isinstance(deep, ast.ImportFrom) or deep in tree.body:
             continue
         if (deep.module or "").split(".")[0] == KIT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,9 @@ from bindery.check.rules import (
 )
 from bindery.check.rules.rule import Rule, Scope
 from bindery.check.rules.unused_excuse import apply_excuses
-from bindery.core.model import Finding, Severity
+from bindery.core.config import Config
+from bindery.core.model import Book, Chapter, Finding, Part, ResolvedBook, Severity
+from bindery.evidence.evidence import Evidence
 
 __all__ = ["CHECKS", "REPORTED_ELSEWHERE", "RULES", "Rule", "Scope", "check_book"]
 
@@ -96,6 +98,26 @@ def _list_checks() -> Iterator[tuple[Rule, Check]]:
 CHECKS: Mapping[Rule, Check] = dict(_list_checks())
 RULES: Mapping[str, Rule] = {rule.id: rule for rule in CHECKS}
 
+_ALONE: Sequence[Check] = tuple(
+    module.check
+    for module in (
+        duplicate_anchor,
+        undefined_reference,
+        repeated_reference,
+        unused_reference,
+        wrong_unit,
+        renamed_variable,
+        house_word,
+        undated_claim,
+        wrong_arithmetic,
+        broken_code,
+        bad_table,
+        foreign_syntax,
+    )
+)
+"""Those that read one chapter and `words` and `maths` of chapters.yaml, and nothing else."""
+_TOGETHER = tuple(check for check in dict.fromkeys(CHECKS.values()) if check not in _ALONE)
+
 _WEB = "the answer of a web server, reported by `bindery links --external`"
 REPORTED_ELSEWHERE: Mapping[str, str] = {
     "changed-output": "a tool no longer prints what the book quotes, reported by `bindery verify`",
@@ -115,12 +137,29 @@ REPORTED_ELSEWHERE: Mapping[str, str] = {
 """Findings reported by other commands than `check`."""
 
 
+def _check_alone(scope: Scope, chapter: Chapter, config: Config) -> tuple[Finding, ...]:
+    """The findings of the rules that read only one chapter. They see a book of this chapter alone,
+    so a finding of an earlier build holds until the chapter changes."""
+    book = ResolvedBook(Book((Part("", (chapter,)),)), {})
+    quotations = {chapter.path: scope.quotations[chapter.path]}
+    alone = Scope(config, scope.tree, book, Evidence(), quotations, ())
+    return chapter.facts.derive(
+        "findings",
+        tuple[Finding, ...],
+        lambda: tuple(finding for check in _ALONE for finding in check(alone)),
+        given=f"{sorted(config.words.items())} {config.maths}",
+    )
+
+
 def check_book(scope: Scope) -> Iterator[Finding]:
     """All findings that no excuse covers, at the severity set in chapters.yaml."""
-    findings = sorted(
-        (finding for check in dict.fromkeys(CHECKS.values()) for finding in check(scope)),
-        key=lambda finding: (finding.span, finding.rule),
-    )
+    given = scope.config
+    config = Config(given.root, "", (), words=given.words, maths=given.maths)
+    found = [
+        *(finding for check in _TOGETHER for finding in check(scope)),
+        *(one for chapter in scope.book.chapters for one in _check_alone(scope, chapter, config)),
+    ]
+    findings = sorted(found, key=lambda finding: (finding.span, finding.rule))
     severities = {rule.id: rule.severity for rule in CHECKS} | dict(scope.config.severities)
     silent = {rule for rule, severity in severities.items() if severity is Severity.OFF}
     for finding in apply_excuses(findings, scope.book.chapters, RULES, silent):

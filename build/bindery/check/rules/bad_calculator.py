@@ -13,15 +13,23 @@ _HELP = "use only Python that the site can translate, or remove `calculators`"
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    tools = [tool for tool in scope.config.tools if tool.calculators]
-    if not tools:
-        return
+    for tool in scope.config.tools:
+        if tool.calculators:
+            for line, message in scope.tree.derive(tool.path, "calculators", _Faults, _list_faults):
+                yield RULE.find(Span(tool.path, line), message, _HELP)
+
+
+_Faults = tuple[tuple[int, str], ...]
+"""Line and message of each."""
+
+
+def _list_faults(content: bytes) -> _Faults:
     # Imported here because most books have no calculators.
     from bindery.tools.calculators import read_calculators
     from bindery.tools.python_to_js import TranslationError
 
-    for tool in tools:
-        try:
-            read_calculators(scope.tree.read_bytes(tool.path).decode("utf-8", "replace"))
-        except TranslationError as error:
-            yield RULE.find(Span(tool.path, error.line), str(error), _HELP)
+    try:
+        read_calculators(content.decode("utf-8", "replace"))
+    except TranslationError as error:
+        return ((error.line, str(error)),)
+    return ()

@@ -71,7 +71,7 @@ def check(scope: Scope) -> Iterator[Finding]:
 
     def find_fault(path: str) -> str:
         if path not in faults:
-            faults[path] = find_image_fault(scope.tree.read_bytes(path))
+            faults[path] = scope.tree.derive(path, "fault", str, find_image_fault)
         return faults[path]
 
     shown: list[tuple[Span, str]] = [

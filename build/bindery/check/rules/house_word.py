@@ -21,7 +21,7 @@ def check(scope: Scope) -> Iterator[Finding]:
     pattern = re.compile(rf"(?<![\w-])(?:{alternatives})(?![\w-])", re.IGNORECASE)
     advice = {word.casefold(): text for word, text in words.items()}
     for chapter, passage in scope.iterate_passages():
-        if passage.is_quoted:
+        if passage.is_quoted or not pattern.search(passage.prose):
             continue
         spared = [*passage.links, *(found.span() for found in _QUOTED.finditer(passage.prose))]
         for match in pattern.finditer(passage.prose):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
+from bindery.evidence.evidence import Evidence
 from bindery.evidence.views import blank_quoted
 
 RULE = Rule("mixed-machines", Severity.ERROR, "a view can mix records of different machines")
@@ -19,8 +20,11 @@ _TELLS_MACHINES = re.compile(r"\b(?:machine|hardware|cpu|accelerator)\b", re.IGN
 _NAMES_RECORDS = re.compile(r"\brecord\s*(?:=|IN\b|LIKE\b)\s*\(?\s*'", re.IGNORECASE)
 
 
-def check(scope: Scope) -> Iterator[Finding]:
-    evidence = scope.evidence
+def check(scope: Scope) -> tuple[Finding, ...]:
+    return scope.facts.derive(RULE.id, tuple[Finding, ...], lambda: tuple(_check(scope.evidence)))
+
+
+def _check(evidence: Evidence) -> Iterator[Finding]:
     for name, provenance in sorted(evidence.provenance.items()):
         view = evidence.views[name]
         query = blank_quoted(view.sql, "comment")

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
+from functools import partial
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.check.time_claims import find_dated
 from bindery.core.build_date import read_today
-from bindery.core.model import Finding, Severity
+from bindery.core.model import Chapter, Finding, Severity
+from bindery.markdown.prose import read_passages
 
 RULE = Rule("old-claim", Severity.WARNING, "a dated claim is past its shelf life")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    today = read_today()
-    shelf_days = scope.config.claim_days
-    for chapter, passage in scope.iterate_passages():
+    today, shelf_days = read_today(), scope.config.claim_days
+    for chapter in scope.book.chapters:
+        yield from chapter.facts.derive(
+            "old claims",
+            tuple[Finding, ...],
+            partial(_list_claims, scope, chapter, today, shelf_days),
+            given=f"{today} {shelf_days}",
+        )
+
+
+def _list_claims(
+    scope: Scope, chapter: Chapter, today: date, shelf_days: int
+) -> tuple[Finding, ...]:
+    return tuple(_find_claims(scope, chapter, today, shelf_days))
+
+
+def _find_claims(scope: Scope, chapter: Chapter, today: date, shelf_days: int) -> Iterator[Finding]:
+    for passage in read_passages(chapter):
         if passage.is_quoted or "20" not in passage.text:
             continue
         for claim in find_dated(passage.prose):

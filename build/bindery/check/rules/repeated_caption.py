@@ -31,11 +31,30 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _list_captions(scope: Scope, chapter: Chapter) -> Iterator[tuple[Span, str, str]]:
     """The place and text of each caption, and a hint where to change it."""
+    views = scope.facts.derive("titles", _ViewTitles, lambda: _list_view_titles(scope))
+    of_views = {name: (path, title) for name, path, title in views}
     for region in scope.quotations[chapter.path].regions:
-        view = scope.evidence.views.get(region.name)
-        if view is not None and region.kind != "value":
-            hint = f"in `-- title:` of {view.path}, say what the reader should see"
-            yield region.opening, view.title, hint
+        if region.name in of_views and region.kind != "value":
+            path, title = of_views[region.name]
+            hint = f"in `-- title:` of {path}, say what the reader should see"
+            yield region.opening, title, hint
+    titles = chapter.facts.derive("titles", _Titles, lambda: tuple(_list_titles(chapter)))
+    for span, title in titles:
+        hint = "use the title to say what the reader should see, or remove it"
+        yield span, title, hint
+
+
+_Titles = tuple[tuple[Span, str], ...]
+_ViewTitles = tuple[tuple[str, str, str], ...]
+
+
+def _list_view_titles(scope: Scope) -> _ViewTitles:
+    """Name, path and title of each view."""
+    return tuple((name, view.path, view.title) for name, view in scope.evidence.views.items())
+
+
+def _list_titles(chapter: Chapter) -> Iterator[tuple[Span, str]]:
+    """The titles of images that are a paragraph of their own."""
     for token in chapter.tokens:
         pieces = token.children or []
         if any(piece.type == "text" and piece.content.strip() for piece in pieces):
@@ -43,5 +62,4 @@ def _list_captions(scope: Scope, chapter: Chapter) -> Iterator[tuple[Span, str, 
         for child in pieces:
             title = str(child.attrs.get("title") or "")
             if child.type == "image" and title:
-                hint = "use the title to say what the reader should see, or remove it"
-                yield child.meta["link"].span, title, hint
+                yield child.meta["link"].span, title

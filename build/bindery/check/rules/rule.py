@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bindery.core.config import Config
+from bindery.core.facts import Facts
 from bindery.core.model import (
     Book,
     Chapter,
@@ -58,6 +59,8 @@ class Scope:
     """Findings from loading, parsing and comparing tables."""
     former: Mapping[str, Chapter] | None = None
     """Chapters of the revision to compare with, by path."""
+    facts: Facts = field(default_factory=Facts)
+    """Facts about the evidence and the quotations together."""
     _passages: dict[str, tuple[Passage, ...]] = field(default_factory=dict)
     _fences: dict[str, tuple[Fence, ...]] = field(default_factory=dict)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from bindery.check.rules.rule import Rule
 from bindery.core.config import ASKED_RULES
@@ -43,7 +44,8 @@ def apply_excuses(
     """
     waiting: dict[tuple[str, str], list[tuple[int, Excuse]]] = {}
     for chapter in chapters:
-        for excuse, last in _find_reaches(chapter):
+        reaches = chapter.facts.derive("excuses", _Reaches, partial(_list_reaches, chapter))
+        for excuse, last in reaches:
             waiting.setdefault((chapter.path, excuse.rule), []).append((last, excuse))
     for finding in findings:
         line = finding.span.line
@@ -68,6 +70,13 @@ def apply_excuses(
             nearest = find_nearest(excuse.rule, known)
             hint = f"did you mean '{nearest}'?" if nearest else _NAMED
             yield RULE.find(excuse.span, f"there is no rule '{excuse.rule}'", hint)
+
+
+_Reaches = tuple[tuple[Excuse, int], ...]
+
+
+def _list_reaches(chapter: Chapter) -> _Reaches:
+    return tuple(_find_reaches(chapter))
 
 
 def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:

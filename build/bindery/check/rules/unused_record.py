@@ -17,10 +17,14 @@ RULE = Rule("unused-record", Severity.WARNING, "no table quotes a record")
 _UNREAD = frozenset(("missing-chapter", "not-utf8", "outside-book"))
 
 
-def check(scope: Scope) -> Iterator[Finding]:
-    evidence = scope.evidence
+def check(scope: Scope) -> tuple[Finding, ...]:
     if any(finding.rule in _UNREAD for finding in scope.found):
-        return  # quotations in a chapter that cannot be read are unknown
+        return ()  # quotations in a chapter that cannot be read are unknown
+    return scope.facts.derive(RULE.id, tuple[Finding, ...], lambda: tuple(_check(scope)))
+
+
+def _check(scope: Scope) -> Iterator[Finding]:
+    evidence = scope.evidence
     cells = (cell for table in evidence.provenance.values() for cell in table.numbers)
     quoted = {name for cell in cells for name in cell.results}
     views = {view for entry in scope.quotations.values() for view in entry.views}

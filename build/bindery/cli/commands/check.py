@@ -15,13 +15,16 @@ from bindery.cli.console import (
     FINDINGS,
     Format,
     format_option,
+    open_cache,
     print_findings,
     root_option,
+    why_option,
 )
 from bindery.core.model import Finding, Severity, refuse
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
+    from bindery.core.cache import Cache
 
 
 @click.command("check")
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     metavar="RULE",
     help="Say what a rule reports and how to excuse it, and check nothing.",
 )
+@why_option
 def check(
     paths: tuple[str, ...],
     root: Path,
@@ -61,6 +65,7 @@ def check(
     baseline: Path | None,
     write_baseline: Path | None,
     explain: str | None,
+    why: bool,
 ) -> None:
     """Report everything in the sources that is false: links, anchors, images, tables."""
     if explain is not None:
@@ -70,8 +75,9 @@ def check(
     if write_baseline is not None:
         _refuse_parts(paths, since, baseline)
         _rewrite_baseline(root, write_baseline)
-    checked = _check_once(wanted)
-    print_findings(checked.findings, checked.inspection, output, accepted=checked.accepted)
+    with open_cache(root, why=why) as cache:
+        checked = _check_once(wanted, cache)
+        print_findings(checked.findings, checked.inspection, output, accepted=checked.accepted)
     raise SystemExit(FINDINGS if checked.findings else CLEAN)
 
 
@@ -94,7 +100,7 @@ class _Checked:
     accepted: int
 
 
-def _check_once(wanted: _Wanted) -> _Checked:
+def _check_once(wanted: _Wanted, cache: Cache) -> _Checked:
     from bindery.check.baseline import sift_findings
     from bindery.check.baseline_use import is_of_check, read_accepted, read_listed
     from bindery.check.choose_findings import choose_new, find_folders, is_below, relate_paths
@@ -104,7 +110,7 @@ def _check_once(wanted: _Wanted) -> _Checked:
     given = read_accepted(wanted.root, wanted.baseline) if wanted.baseline else None
     # A section may have lost its text though nothing in its own chapter leads there.
     only = relate_paths(wanted.root, wanted.paths) if wanted.since is None else ()
-    inspection = inspect_book(wanted.root, since=wanted.since, only=only)
+    inspection = inspect_book(wanted.root, since=wanted.since, only=only, cache=cache)
     folders = find_folders(inspection, wanted.root, wanted.paths)
     acceptances = filter(is_of_check, read_listed(inspection.config) if given is None else given)
     sifted = sift_findings(

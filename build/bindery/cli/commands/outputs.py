@@ -16,12 +16,14 @@ from bindery.cli.console import (
     FINDINGS,
     Format,
     find_out,
+    open_cache,
     out_option,
     print_findings,
     print_troubles,
     quiet_option,
     root_option,
     show_progress,
+    why_option,
 )
 from bindery.core.config import PAPERS
 from bindery.core.model import ConfigError, Finding, Severity, refuse
@@ -29,6 +31,7 @@ from bindery.core.model import ConfigError, Finding, Severity, refuse
 if TYPE_CHECKING:
     from bindery.book.this_edition import Edition
     from bindery.check.inspect import Inspection
+    from bindery.core.cache import Cache
     from bindery.render.completeness import Proof
 
 
@@ -44,9 +47,10 @@ ORDER = ("pdf", "epub", "html")
 @out_option
 @lenient_option
 @quiet_option
-def build(root: Path, out: Path | None, lenient: bool, quiet: bool) -> None:
+@why_option
+def build(root: Path, out: Path | None, lenient: bool, quiet: bool, why: bool) -> None:
     """Build all outputs: PDF, EPUB, and the site that offers them."""
-    _build((), root, out, lenient, quiet)
+    _build((), root, out, lenient, quiet, why)
 
 
 @click.command("html")
@@ -54,9 +58,10 @@ def build(root: Path, out: Path | None, lenient: bool, quiet: bool) -> None:
 @out_option
 @lenient_option
 @quiet_option
-def html(root: Path, out: Path | None, lenient: bool, quiet: bool) -> None:
+@why_option
+def html(root: Path, out: Path | None, lenient: bool, quiet: bool, why: bool) -> None:
     """Build the site."""
-    _build(("html",), root, out, lenient, quiet)
+    _build(("html",), root, out, lenient, quiet, why)
 
 
 @click.command("pdf")
@@ -69,9 +74,12 @@ def html(root: Path, out: Path | None, lenient: bool, quiet: bool) -> None:
 )
 @lenient_option
 @quiet_option
-def pdf(root: Path, out: Path | None, paper: str | None, lenient: bool, quiet: bool) -> None:
+@why_option
+def pdf(
+    root: Path, out: Path | None, paper: str | None, lenient: bool, quiet: bool, why: bool
+) -> None:
     """Build the PDF."""
-    _build(("pdf",), root, out, lenient, quiet, paper)
+    _build(("pdf",), root, out, lenient, quiet, why, paper)
 
 
 @click.command("epub")
@@ -79,9 +87,10 @@ def pdf(root: Path, out: Path | None, paper: str | None, lenient: bool, quiet: b
 @out_option
 @lenient_option
 @quiet_option
-def epub(root: Path, out: Path | None, lenient: bool, quiet: bool) -> None:
+@why_option
+def epub(root: Path, out: Path | None, lenient: bool, quiet: bool, why: bool) -> None:
     """Build the EPUB."""
-    _build(("epub",), root, out, lenient, quiet)
+    _build(("epub",), root, out, lenient, quiet, why)
 
 
 def _build(
@@ -90,42 +99,48 @@ def _build(
     out: Path | None,
     lenient: bool,
     quiet: bool,
+    why: bool,
     paper: str | None = None,
 ) -> None:
     """Build these outputs, or all that chapters.yaml lists where none is named."""
-    inspection, edition, folder, skips_images = _begin_build(outputs, root, out, lenient)
-    if paper:
-        inspection = replace(inspection, config=replace(inspection.config, paper=paper))
-    chapters = len(inspection.book.chapters)
-    for output in outputs or [one for one in ORDER if one in inspection.config.formats]:
-        path = folder / ("site" if output == "html" else f"{inspection.config.name}.{output}")
-        findings: Sequence[Finding] = ()
-        if output == "html":
-            from bindery.render.site.building import build_site
+    with open_cache(root, why=why) as cache:
+        inspection, edition, folder, skips_images = _begin_build(outputs, root, out, lenient, cache)
+        if paper:
+            inspection = replace(inspection, config=replace(inspection.config, paper=paper))
+        chapters = len(inspection.book.chapters)
+        for output in outputs or [one for one in ORDER if one in inspection.config.formats]:
+            path = folder / ("site" if output == "html" else f"{inspection.config.name}.{output}")
+            findings: Sequence[Finding] = ()
+            if output == "html":
+                from bindery.render.site.building import build_site
 
-            with show_progress("site", chapters, quiet) as progress:
-                proof = build_site(inspection, edition, path, progress, allows_losses=lenient)
-        elif output == "pdf":
-            from bindery.render.pdf import pdf as paged
+                with show_progress("site", chapters, quiet) as progress:
+                    proof = build_site(
+                        inspection, edition, path, progress, allows_losses=lenient, cache=cache
+                    )
+            elif output == "pdf":
+                from bindery.render.pdf import pdf as paged
 
-            with show_progress("PDF", chapters + paged.STEPS, quiet) as progress:
-                proof, findings = paged.build_pdf(
-                    inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
-                )
-        else:
-            from bindery.render.epub import epub as reflowing
+                with show_progress("PDF", chapters + paged.STEPS, quiet) as progress:
+                    proof, findings = paged.build_pdf(
+                        inspection, edition, path, progress,
+                        lenient=skips_images, allows_losses=lenient,
+                    )  # fmt: skip
+            else:
+                from bindery.render.epub import epub as reflowing
 
-            with show_progress("EPUB", chapters + reflowing.STEPS, quiet) as progress:
-                proof, findings = reflowing.build_epub(
-                    inspection, edition, path, progress, lenient=skips_images, allows_losses=lenient
-                )
-        print_troubles([*findings, *proof.report_lacks()], inspection.tree)
-        _end_build(proof, edition, folder, path, root)
-        gc.collect()  # the program collects nothing by itself
+                with show_progress("EPUB", chapters + reflowing.STEPS, quiet) as progress:
+                    proof, findings = reflowing.build_epub(
+                        inspection, edition, path, progress,
+                        lenient=skips_images, allows_losses=lenient, cache=cache,
+                    )  # fmt: skip
+            print_troubles([*findings, *proof.report_lacks()], inspection.tree)
+            _end_build(proof, edition, folder, path, root)
+            gc.collect()  # the program collects nothing by itself
 
 
 def _begin_build(
-    outputs: Sequence[str], root: Path, out: Path | None, lenient: bool
+    outputs: Sequence[str], root: Path, out: Path | None, lenient: bool, cache: Cache
 ) -> tuple[Inspection, Edition, Path, bool]:
     """Inspect the book and stop at its errors, accepted ones aside, or where chapters.yaml does not
     list an output, before anything is made. The last value is whether to build leniently."""
@@ -135,7 +150,7 @@ def _begin_build(
     from bindery.render.appendix import append_appendix
     from bindery.render.site.building import find_clashes
 
-    inspection = inspect_book(root)
+    inspection = inspect_book(root, cache=cache)
     formats = inspection.config.formats
     for output in outputs:
         if output not in formats:

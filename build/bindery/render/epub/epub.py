@@ -28,6 +28,7 @@ from lxml import etree
 
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
+from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.model import (
     BookError,
@@ -101,6 +102,7 @@ def build_epub(
     *,
     lenient: bool = False,
     allows_losses: bool = False,
+    cache: Cache | None = None,
 ) -> tuple[Proof, list[Finding]]:
     """Write the EPUB to `path`, whole or not at all.
 
@@ -111,8 +113,8 @@ def build_epub(
     """
     config, resolved = inspection.config, inspection.resolved
     progress("images")
-    cache = path.parent / ".cache" / "images"
-    images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
+    kept = path.parent / ".cache" / "images"
+    images, unreadable = gather_images(inspection.tree, resolved, config, kept, lenient=lenient)
     with make_work_folder(path) as work:
         for image in images.values():
             shutil.copyfile(image.path, work / image.name)
@@ -127,7 +129,8 @@ def build_epub(
             is_narrow=True,
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
-        texts = dialect.render_chapters(inspection, progress, write_titles(inspection))
+        titles = write_titles(inspection)
+        texts = dialect.render_chapters(inspection, progress, titles, cache=cache)
         bodies = []
         for chapter in chapters:
             wanted = expect_contents(chapter, resolved, dialect)

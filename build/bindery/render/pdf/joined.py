@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
+from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.model import Chapter, Part, Target, ToChapter, ToFile, ToWeb
 from bindery.core.wording import Wording
@@ -22,6 +24,7 @@ from bindery.render.text.content import (
     render_chapter,
 )
 from bindery.render.text.paper import Paper
+from bindery.render.text_inputs import list_inputs
 
 _ROMAN = dict(enumerate("I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII".split(), 1))
 """The numbers of parts, as far as any book has them."""
@@ -121,15 +124,22 @@ class JoinedDialect:
         progress: Callable[[str], None],
         web_titles: Mapping[str, str] = NO_TITLES,
         only: Chapter | None = None,
+        cache: Cache | None = None,
     ) -> Mapping[str, str]:
-        """The text of each chapter, or of one, as XHTML, by its path."""
+        """The text of each chapter, or of one, as XHTML, by its path. Unchanged texts come from the
+        cache."""
         additions = write_additions(inspection, self, folds=False)
         bodies = {}
         for chapter in (only,) if only else inspection.book.chapters:
             progress(chapter.title)
             added = additions.get(chapter.path, NOTHING_ADDED)
-            resolved = inspection.resolved
-            bodies[chapter.path] = render_chapter(chapter, resolved, self, added, web_titles)
+            given = chapter, inspection.resolved, self, added, web_titles
+            if cache is None:
+                bodies[chapter.path] = render_chapter(*given)
+            else:
+                name = f"EPUB text of {chapter.path}"
+                make = partial(render_chapter, *given)
+                bodies[chapter.path] = cache.derive(name, list_inputs(*given), str, make)
         return bodies
 
     def write_href(self, target: Target, chapter: Chapter) -> str | None:

@@ -13,6 +13,7 @@ from jinja2 import Environment
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
+from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.repository import MADE_BY_US, RECORDS_FOLDER
@@ -72,6 +73,7 @@ def build_site(
     progress: Progress,
     *,
     allows_losses: bool = False,
+    cache: Cache | None = None,
 ) -> Proof:
     """Write the site to `out`, whole or not at all. Returns the proof that nothing is missing, or
     with `allows_losses` of what is; raises BookError otherwise.
@@ -80,7 +82,7 @@ def build_site(
     memory cannot be read.
     """
     refuse_foreign(out)
-    site = gather_site(inspection, edition, out, progress)
+    site = gather_site(inspection, edition, out, progress, cache)
     texts = _write_texts(site)
     with make_folder(out) as work:
         for name, text in texts.items():
@@ -134,7 +136,13 @@ def _is_said(english: str, scripts: Iterable[bytes]) -> bool:
     return any(quoted in script for script in scripts)
 
 
-def gather_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Site:
+def gather_site(
+    inspection: Inspection,
+    edition: Edition,
+    out: Path,
+    progress: Progress,
+    cache: Cache | None = None,
+) -> Site:
     """What the pages of a site are made from; `out` is where the site is to be."""
     config = inspection.config
     places = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
@@ -149,7 +157,7 @@ def gather_site(inspection: Inspection, edition: Edition, out: Path, progress: P
         inspection,
         edition,
         dialect,
-        Texts(inspection, dialect, exhibits, progress),
+        Texts(inspection, dialect, exhibits, progress, cache),
         number_chapters(inspection),
         {
             places[chapter.path]: (which, number)

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from bindery.book.git_history import find_last_changes
 from bindery.book.glossary import find_glossary
 from bindery.check.inspect import Inspection
-from bindery.core.model import Chapter, ToFile
+from bindery.core.cache import Cache
+from bindery.core.model import Chapter, ResolvedBook, ToFile
 from bindery.render.addresses import quote_path, relate
+from bindery.render.glossary import Term
 from bindery.render.numbering import Exhibit
 from bindery.render.provenance_notes import write_additions
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.dressing import DressedText
 from bindery.render.site.model import ChapterText, Progress
-from bindery.render.site.reading import read_sections, summarise_page
-from bindery.render.text.content import NOTHING_ADDED, render_chapter
+from bindery.render.site.reading import Section, read_sections, summarise_page
+from bindery.render.text.content import NOTHING_ADDED, Additions, render_chapter
+from bindery.render.text_inputs import list_inputs
 from bindery.render.web_notes import write_titles
+
+_Given = tuple[Chapter, ResolvedBook, SiteDialect, Additions, Mapping[str, str]]
+"""The arguments of `render_chapter`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PageText:
+    """The text of a chapter, and what is read from it."""
+
+    body: str
+    sections: tuple[Section, ...]
+    summary: str
+    has_terms: bool
+    """Whether it uses terms from a glossary."""
+    terms: tuple[Term, ...]
+    """The terms that it explains."""
+    files: tuple[str, ...]
+    """Files of the repository that it shows or offers."""
 
 
 class Texts:
@@ -29,10 +52,12 @@ class Texts:
         dialect: SiteDialect,
         exhibits: Iterable[Exhibit],
         progress: Progress,
+        cache: Cache | None = None,
     ) -> None:
         self._inspection = inspection
         self._dialect = dialect
         self._progress = progress
+        self._cache = cache
         self._additions = write_additions(inspection, dialect, folds=True)
         self._titles = write_titles(inspection)
         self._days = find_last_changes(inspection.config.root)
@@ -41,7 +66,7 @@ class Texts:
         for exhibit in exhibits:
             self._exhibits.setdefault(exhibit.chapter, []).append(exhibit)
         self._chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
-        self._dressed: dict[str, DressedText] = {}
+        self._texts: dict[str, _PageText] = {}
         self._written: dict[str, ChapterText] = {}
 
     def __iter__(self) -> Iterator[ChapterText]:
@@ -55,38 +80,77 @@ class Texts:
         return self._written[path]
 
     def _write(self, chapter: Chapter) -> ChapterText:
-        text, here = self._dress(chapter.path), self._dialect.pages[chapter.path]
-        terms = {"": text.terms}
-        if self._glossary:
-            page = quote_path(relate(self._dialect.pages[self._glossary], here))
-            terms = {page: self._dress(self._glossary).terms, **terms}
-        has_terms = text.mark_terms(terms, self._inspection.config.wording("Terms by letter"))
-        text.delay_images()
-        body = text.write()
+        text = self._read(chapter.path)
+        self._dialect.used_files.update(text.files)
         return ChapterText(
             chapter,
-            body,
-            tuple(read_sections(body)),
-            summarise_page(body),
+            text.body,
+            text.sections,
+            text.summary,
             self._days.get(chapter.path, ""),
             has_origins=chapter.path in self._additions,
-            has_terms=has_terms,
+            has_terms=text.has_terms,
             synonyms=tuple(term.names for term in text.terms if len(term.names) > 1),
         )
 
-    def _dress(self, path: str) -> DressedText:
-        if path not in self._dressed:
+    def _read(self, path: str) -> _PageText:
+        """The text of a chapter, from the cache if none of its inputs has changed."""
+        if path not in self._texts:
             chapter = self._chapters[path]
             self._progress(chapter.title)
-            added = self._additions.get(path, NOTHING_ADDED)
-            resolved = self._inspection.resolved
-            body = render_chapter(chapter, resolved, self._dialect, added, self._titles)
-            text = DressedText(body, is_glossary=path == self._glossary)
-            text.caption(self._exhibits.get(path, ()))
-            text.mark_tables()
-            text.mark_drawings(self._find_drawings(chapter))
-            self._dressed[path] = text
-        return self._dressed[path]
+            terms = self._find_terms(path)
+            others, self._dialect.used_files = self._dialect.used_files, set()
+            try:
+                given = self._list_given(chapter)
+                drawings = tuple(self._find_drawings(chapter))
+                make = partial(self._make, given, terms, drawings)
+                if self._cache is None:
+                    self._texts[path] = make()
+                else:
+                    inputs = {
+                        **list_inputs(*given),
+                        "the numbering of its tables and figures": repr(self._exhibits.get(path)),
+                        "a drawing": repr(drawings),
+                        "the glossary": repr(terms),
+                    }
+                    name = f"page of {path}"
+                    self._texts[path] = self._cache.derive(name, inputs, _PageText, make)
+            finally:
+                self._dialect.used_files = others
+        return self._texts[path]
+
+    def _list_given(self, chapter: Chapter) -> _Given:
+        added = self._additions.get(chapter.path, NOTHING_ADDED)
+        return chapter, self._inspection.resolved, self._dialect, added, self._titles
+
+    def _find_terms(self, path: str) -> Mapping[str, Sequence[Term]]:
+        """The terms of the glossary, by its address from the chapter at a path."""
+        if not self._glossary:
+            return {}
+        pages = self._dialect.pages
+        address = quote_path(relate(pages[self._glossary], pages[path]))
+        return {address: self._read(self._glossary).terms if path != self._glossary else ()}
+
+    def _make(
+        self, given: _Given, terms: Mapping[str, Sequence[Term]], drawings: Iterable[str]
+    ) -> _PageText:
+        path = given[0].path
+        self._dialect.used_files.clear()
+        is_glossary = path == self._glossary
+        text = DressedText(render_chapter(*given), is_glossary=is_glossary)
+        text.caption(self._exhibits.get(path, ()))
+        text.mark_tables()
+        text.mark_drawings(drawings)
+        own = tuple(text.terms)
+        if is_glossary:
+            terms = dict.fromkeys(terms, own)
+        letters = self._inspection.config.wording("Terms by letter")
+        has_terms = text.mark_terms({**terms, "": own}, letters)
+        text.delay_images()
+        body = text.write()
+        sections, summary = tuple(read_sections(body)), summarise_page(body)
+        files = tuple(sorted(self._dialect.used_files))
+        return _PageText(body, sections, summary, has_terms, own, files)
 
     def _find_drawings(self, chapter: Chapter) -> Iterator[str]:
         """The addresses of the drawings of a chapter that know one theme only. A drawing that asks

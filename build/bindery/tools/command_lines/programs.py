@@ -46,6 +46,8 @@ class ToolCall:
 def find_calls(text: str) -> tuple[ToolCall, ...]:
     """The calls in a code block or code span, if all of it is shell text. After prompts only what
     is typed counts, not the output."""
+    if ".py" not in text:
+        return ()  # no script is called, so skip the slow reading of shell text
     pieces = list(iterate_prompted(text)) or [(0, text)]
     return tuple(_shift(call, offset) for offset, one in pieces for call in _find_in_shell(one))
 

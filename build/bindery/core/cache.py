@@ -1,0 +1,177 @@
+"""The cache: results of earlier builds, each stored with hashes of everything it depends on.
+
+A stored result is reused only if none of its inputs has changed, and bindery itself, Python and the
+installed packages count as inputs. So the cache never changes an output, and you can delete the
+folder at any time.
+
+It is in the user's cache folder rather than in the book: watchers and tools that walk the book do
+not see it, and a read-only book can be checked. Each result is a file of its own, a checksum
+followed by JSON, which is moved into place once it is whole. If two builds write the same result,
+the last one wins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bindery.core.facts import MISFITS, Facts, make_reader, write_value
+
+T = TypeVar("T")
+
+MAX_BYTES = 256_000_000
+"""The size of the folder above which the oldest files are deleted."""
+
+
+def find_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "bindery"
+
+
+class Cache:
+    """The stored results for one book, and why the others had to be rebuilt."""
+
+    def __init__(self, root: Path, folder: Path | None = None) -> None:
+        self._root = str(root.resolve())
+        self._folder = folder or find_folder()
+        self._at_end: list[Callable[[], None]] = []
+        self._has_written = False
+        self.reused = 0
+        self.rebuilt: dict[str, str] = {}
+        """The reason for each result that was rebuilt, by its name."""
+
+    def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Any], T]) -> T | None:
+        """The result stored under a name, if its inputs are unchanged. `inputs` maps what the user
+        calls each input to its content; `restore` turns JSON back into the result."""
+        wanted = _hash_inputs(inputs)
+        try:
+            checksum, _, text = self._find(name).read_bytes().partition(b"\n")
+            if checksum != _hash(text):
+                raise ValueError("the checksum is wrong")
+            entry = json.loads(text)
+            stored = entry["inputs"]
+            changed = [each for each in wanted if stored.get(each) != wanted[each]]
+            if not changed:
+                result = restore(entry["value"])
+                self.reused += 1
+                return result
+        except FileNotFoundError:
+            self.rebuilt[name] = "not in the cache"
+        except (OSError, *MISFITS):
+            self.rebuilt[name] = "the cached copy is damaged"
+        else:
+            self.rebuilt[name] = f"{' and '.join(changed)} changed"
+        return None
+
+    def store(self, name: str, inputs: Mapping[str, str], value: Any) -> None:
+        """Store a result. If that fails, as on a full disk, the next build makes it again."""
+        entry = {"inputs": _hash_inputs(inputs), "value": value}
+        text = _encode(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            handle, unfinished = tempfile.mkstemp(prefix="unfinished-", dir=self._folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_hash(text) + b"\n" + text)
+                os.replace(unfinished, self._find(name))  # noqa: PTH105 - it pairs with mkstemp
+            except BaseException:
+                os.unlink(unfinished)  # noqa: PTH108
+                raise
+        self._has_written = True
+
+    def derive(
+        self, name: str, inputs: Mapping[str, str], kind: type[T], make: Callable[[], T]
+    ) -> T:
+        """The stored result of this type, or a new one, which is stored."""
+
+        def restore(value: Any) -> T:
+            result = make_reader(kind)(value)
+            if not isinstance(result, kind):
+                raise TypeError(f"not a {kind.__name__}")
+            return result
+
+        result = self.read(name, inputs, restore)
+        if result is None:
+            result = make()
+            self.store(name, inputs, write_value(result))
+        return result
+
+    def open_facts(self, name: str, inputs: Mapping[str, str]) -> Facts:
+        """The stored facts that depend on these inputs. New ones are stored at the end."""
+        facts = self.read(name, inputs, Facts) or Facts()
+        reason = self.rebuilt.pop(name, "")
+
+        def store() -> None:
+            if facts.rebuilt:
+                self.rebuilt.update({name: reason} if reason else facts.rebuilt)
+                self.store(name, inputs, facts.write())
+
+        self.do_at_end(store)
+        return facts
+
+    def do_at_end(self, action: Callable[[], None]) -> None:
+        """Call this when the cache is closed, for results that grow during a build."""
+        self._at_end.append(action)
+
+    def close(self) -> None:
+        """Store what is left to store, and delete the oldest results if there are too many."""
+        for action in self._at_end:
+            action()
+        self._at_end.clear()
+        if self._has_written:
+            with contextlib.suppress(OSError):
+                self._trim()
+
+    def explain(self) -> str:
+        """What was rebuilt and why, one result per line."""
+        lines = [f"rebuilt {name}: {reason}" for name, reason in self.rebuilt.items()]
+        return "\n".join([*lines, f"rebuilt {len(lines)} results, reused {self.reused}"])
+
+    def _find(self, name: str) -> Path:
+        return self._folder / hashlib.sha256(f"{self._root}\n{name}".encode()).hexdigest()
+
+    def _trim(self) -> None:
+        with os.scandir(self._folder) as entries:
+            found = sorted((e.stat().st_mtime, e.stat().st_size, e.path) for e in entries)
+        excess = sum(size for _, size, _ in found) - MAX_BYTES
+        for _, size, path in found:
+            if excess <= 0:
+                break
+            os.unlink(path)  # noqa: PTH108
+            excess -= size
+
+
+def _encode(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _hash(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
+
+
+def _hash_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
+    texts = {**inputs, "bindery": _describe_program()}
+    return {name: _hash(_encode(text)).decode() for name, text in texts.items()}
+
+
+@cache
+def _describe_program() -> str:
+    """A hash of everything that runs: our sources, Python, the versions of installed packages."""
+    here = Path(__file__).parents[1]
+    total = hashlib.sha256(sys.version.encode())
+    for folder, folders, files in os.walk(here):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(files):
+            total.update(name.encode() + b"\0" + Path(folder, name).read_bytes())
+    for path in filter(os.path.isdir, sys.path):
+        packages = (name for name in os.listdir(path) if name.endswith(".dist-info"))  # noqa: PTH208
+        total.update("\n".join(sorted(packages)).encode())
+    return total.hexdigest()
