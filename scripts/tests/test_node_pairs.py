@@ -112,7 +112,7 @@ def test_simulation_as_a_program(run_json: Any, tmp_path: Path, torch_trap: dict
     assert "9 | slow node | no answer" in done.stdout
 
 
-# The tool on a network in which node 2 is slow, by a clock that a busy machine does not disturb, and
+# The tool on a network where node 2 is slow (by a clock that a busy machine does not disturb), and
 # nodes 0 and 1 cannot reach each other.
 BROKEN = """
 import types
