@@ -38,6 +38,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DIGITS = re.compile(r"[+-]?\d+", re.ASCII)
 _SCHEMA_KEYS = ("title", "description", "columns", "rows", *CITED)
 _COLUMN_KEYS = ("type", "unit", "description")
+_CITED_TYPES = {"date": "date", "unconfirmed": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +162,25 @@ def _load_table(tree: Tree, name: str, path: str) -> DataTable:
         try:
             rows.append(_read_row(line, dict(zip(header, cells, strict=True)), schema))
         except ValueError as error:
-            message, _, advice = str(error).partition("; write ")
-            hint = f"write {advice}" if advice else ""
-            findings.append(_report(Span(path, line), message, hint))
+            name, reason = error.args
+            message, _, hint = reason.partition("; ")
+            span = _find_cell(tree, path, line, name, header.index(name))
+            findings.append(_report(span, message, hint))
     if findings:
         raise _BadDataError(*findings)
     columns = tuple(schema.columns[column] for column in header)
     return DataTable(name, path, schema.title or name, columns, tuple(rows))
+
+
+def _find_cell(tree: Tree, path: str, line: int, name: str, index: int) -> Span:
+    """The position of a cell: in CSV its `index` counts, in YAML its name."""
+    typed = tree.read_line(Span(path, line))
+    before, cell = rf"(?:[^,]*,){{{index}}}\s*\"?", r"[^,\"]+"
+    if not path.endswith(".csv"):
+        before, cell = rf".*\b{name}:\s*[\"']?", r"[^,}\"']+"
+    if found := re.match(f"{before}({cell})", typed):
+        return Span(path, line, found.start(1) + 1, len(found[1]))
+    return Span(path, line)
 
 
 _Rows = Iterable[tuple[int, list[str]]]
@@ -264,8 +277,26 @@ def _read_schema(tree: Tree, path: str) -> _Schema:
     ):
         message = "'rows' must be a list of mappings from columns to cells"
         raise _BadDataError(_report(Span(path, data.lines["rows"]), message))
-    citation = {key: _to_text(data[key]) for key in CITED if data.get(key) is not None}
+    citation = _read_defaults(path, data)
     return _Schema(path, _to_text(data.get("title")), columns, citation, rows)
+
+
+def _read_defaults(path: str, data: _Lines) -> Mapping[str, str]:
+    """The citation of the whole table, checked as that of a row is."""
+    citation, findings = {}, []
+    for key in filter(data.__contains__, CITED):
+        text = _to_text(data[key])
+        try:
+            _read_cell(key, text, _CITED_TYPES.get(key, "text"))
+            if isinstance(data[key], list | Mapping):
+                raise ValueError("it must be one text")
+        except ValueError as error:
+            message, _, hint = f"'{key}': {error}".partition("; ")
+            findings.append(_report(Span(path, data.lines[key]), message, hint))
+        citation[key] = text
+    if findings:
+        raise _BadDataError(*findings)
+    return citation
 
 
 def _check_keys(path: str, mapping: Any, what: str, keys: Sequence[str]) -> None:
@@ -293,7 +324,7 @@ def _check_header(path: str, header: Sequence[str], schema: _Schema) -> Iterator
 
 
 def _read_row(line: int, typed: Mapping[str, str], schema: _Schema) -> DataRow:
-    """A row from its texts by column. Raises ValueError with the fault and a remedy."""
+    """A row from its texts by column. Raises ValueError with a column and what is wrong there."""
     texts = {name: text.strip() for name, text in typed.items()}
     kinds = {name: schema.columns[name].kind for name in texts}
     values = {}
@@ -301,7 +332,7 @@ def _read_row(line: int, typed: Mapping[str, str], schema: _Schema) -> DataRow:
         try:
             values[name] = _read_cell(name, text, kinds[name])
         except ValueError as error:
-            raise ValueError(f"'{name}': {error}") from None
+            raise ValueError(name, f"'{name}': {error}") from None
     whole = _cite(texts, "", Citation(), schema.citation)
     each = {name: _cite(texts, f"{name}_", whole, {}) for name in texts}
     each = {name: citation for name, citation in each.items() if citation != whole}
@@ -314,7 +345,7 @@ def _read_row(line: int, typed: Mapping[str, str], schema: _Schema) -> DataRow:
     for name in numbers:
         if each.get(name, whole).number_class == "derived" and name not in formulas:
             hint = f"write `{name} = EXPRESSION` into a column '{FORMULA}'"
-            raise ValueError(f"'{name}' is derived but has no formula; {hint}")
+            raise ValueError(name, f"'{name}' is derived but has no formula; {hint}")
     return DataRow(line, tuple(values.values()), whole, each, formulas)
 
 
@@ -325,15 +356,16 @@ def _read_formulas(texts: Mapping[str, str], numbers: Mapping[str, float]) -> Ma
         name, equals, expression = (word.strip() for word in part.partition("="))
         if not equals or name not in texts:
             message = f"'{FORMULA}': '{part.strip()}' names no column in this row"
-            raise ValueError(f"{message}; write `COLUMN = EXPRESSION`")
+            raise ValueError(FORMULA, f"{message}; write `COLUMN = EXPRESSION`")
         formulas[name] = expression
         try:
             value = evaluate(expression, {n: v for n, v in numbers.items() if n != name})
         except NoArithmeticError as error:
-            raise ValueError(f"'{FORMULA}': {error}") from None
+            raise ValueError(FORMULA, f"'{FORMULA}': {error}") from None
         if name not in numbers or not agrees(texts[name], value):
             typed = texts[name] or "empty"
-            raise ValueError(f"'{name}' is {typed}, but `{expression}` gives {value:.10g}")
+            message = f"'{name}' is {typed}, but `{expression}` gives {value:.10g}"
+            raise ValueError(name, message)
     return formulas
 
 
@@ -363,10 +395,13 @@ def _read_cell(name: str, text: str, kind: str) -> Cell:
         if text == "measured":
             raise ValueError("measured values come from records, not from data")
         raise ValueError(f"'{text}' is not a class; one of: {', '.join(CLASSES)}")
+    if name == "source" and not re.search(r"[^\W\d_]", text):
+        raise ValueError(f"'{text}' is not a source; name the page or the document")
     match kind:
         case "number" | "integer":
             if not _NUMBER.fullmatch(text):  # float() also accepts nan, infinity and 1_000
-                raise ValueError(f"'{text}' is not a number")
+                hint = "write digits such as 1.5, without a unit; leave it empty if it is unknown"
+                raise ValueError(f"'{text}' is not a number; {hint}")
             value: int | float = int(text) if _DIGITS.fullmatch(text) else float(text)
             if not math.isfinite(value):
                 raise ValueError(f"'{text}' is too large")

@@ -68,10 +68,11 @@ def begin_tool(tree: Tree, config: Config, name: str, read: Read) -> Files:
 
 
 def begin_view(
-    tree: Tree, config: Config, name: str, chapter: str, today: date, read: Read
+    tree: Tree, config: Config, name: str, chapter: str, source: str, today: date, read: Read
 ) -> Files:
     """A view of two rows of data, quoted at the end of a chapter where one is named."""
     words = {"NAME": _check_name(name), "TITLE": name_part(name), "TODAY": today.isoformat()}
+    words["SOURCE"] = source or "# the page or document that states the figures"
     new = {f"{config.views}/{name}.sql": _fill_in(read("view.sql"), words)}
     new[f"{config.data}/{name}.yaml"] = _fill_in(read("data.yaml"), words)
     files = _refuse_present(tree, new)

@@ -70,7 +70,12 @@ def test_new_parts_are_listed_where_they_belong(make_book: BookMaker, run_binder
     assert (root / "chapters.yaml").read_text() == listed
     chapter = (root / "text/net/slow-links.md").read_text()
     assert chapter.startswith("# Slow links\n")
-    assert "| second |     2.5 |\n<!-- /table" in chapter
+    assert chapter.endswith("<!-- table: speeds -->\n<!-- /table -->\n")
+    found = run_bindery("check", folder=root).stdout
+    assert "speeds.yaml:2:1: error[bad-data]: 'source': it is empty" in found
+    data = root / "text/data/speeds.yaml"
+    data.write_text(data.read_text().replace("source: ", "source: the manual "))
+    assert run_bindery("fill", folder=root).status == 0
     assert run_bindery("check", folder=root).stdout.endswith(" 0 errors, 0 warnings\n")
 
 

@@ -82,7 +82,7 @@ def test_a_derived_figure_keeps_its_formula(tmp_path: Path) -> None:
         ("a,900,450,measured,vendor,",
          "'class': measured values come from records, not from data", ""),
         ("a,900,450,vendr,vendor,",
-         "'class': 'vendr' is not a class; one of: vendor, reported, derived, assumed", ""),
+         "'class': 'vendr' is not a class", "one of: vendor, reported, derived, assumed"),
     ],
 )  # fmt: skip
 def test_formulas_that_do_not_hold_are_refused(
@@ -107,7 +107,6 @@ def test_formulas_that_do_not_hold_are_refused(
         (SCHEMA + "rows: 5\n", 9, "'rows' must be a list of mappings from columns to cells", ""),
         (SCHEMA + "rows:\n- {name: a, bth: 5}\n", 10, "the column 'bth' is not in the schema",
          "did you mean 'both'?"),
-        (SCHEMA + "rows:\n- {name: a, both: many}\n", 10, "'both': 'many' is not a number", ""),
     ],
 )  # fmt: skip
 def test_a_schema_that_is_wrong_is_refused(

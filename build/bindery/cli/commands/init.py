@@ -41,7 +41,7 @@ def init(folder: Path) -> None:
             write_whole(folder / name, text.encode())
             written.append(name)
     if is_new:
-        written += begin(folder, "view", "example", "beginnings.md")
+        written += begin(folder, "view", "example", "beginnings.md", "invented for this example")
         written += begin(folder, "tool", "sort_time")
     print(*(f"wrote {folder / name}" for name in dict.fromkeys(written)), sep="\n")
     print(imported.summarise())

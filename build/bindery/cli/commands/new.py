@@ -30,14 +30,19 @@ def new(kind: str, name: str, chapter: str, root: Path) -> None:
     print(*(f"wrote {path}" for path in begin(root, kind, name, chapter)), sep="\n")
     if kind == "tool":
         print(f"next: bindery run {Path(name).name} --profile demo")
-    elif kind == "view" and not chapter:
+    elif kind == "view":
         from bindery.rewrite.new_parts import quote_view
 
-        print(f"next: put this into a chapter, then bindery fill\n\n{quote_view(name)}", end="")
+        print("next: replace the example rows and name their source, then bindery fill")
+        if not chapter:
+            print(f"quote the table in a chapter:\n\n{quote_view(name)}", end="")
 
 
-def begin(root: Path, kind: str, name: str, chapter: str = "") -> Iterable[str]:
-    """Write the files of a new part. Returns the paths of what is new or changed."""
+def begin(
+    root: Path, kind: str, name: str, chapter: str = "", source: str = ""
+) -> Iterable[str]:
+    """Write the files of a new part. Returns the paths of what is new or changed. `source` is that
+    of the figures of a view."""
     from bindery.check.inspect import read_book
     from bindery.check.rules import RULES
     from bindery.check.rules.stale_skill import FILE
@@ -58,7 +63,7 @@ def begin(root: Path, kind: str, name: str, chapter: str = "") -> Iterable[str]:
     elif kind == "tool":
         made = begin_tool(tree, config, name, read_starter)
     else:
-        made = begin_view(tree, config, name, chapter, read_today(), read_starter)
+        made = begin_view(tree, config, name, chapter, source, read_today(), read_starter)
     for path, text in made.items():
         write_whole(root / path, text.encode())
     if chapter:
