@@ -70,6 +70,14 @@ out_option = click.option(
     metavar="DIR",
     help="Output folder.  [default: dist]",
 )
+python_option = click.option(
+    "--python",
+    default="",
+    metavar="PATH",
+    show_default=False,
+    help="Python interpreter for the tools, such as one that has torch.  [default: the one that"
+    " runs bindery; python3 in a container]",
+)
 why_option = click.option(
     "--why", is_flag=True, help="Show what was rebuilt rather than taken from the cache, and why."
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -114,8 +116,20 @@ def plan_run(
         ranks or tool.ranks.get(profile),
         tuple(passed),
         tool.gpus.get(profile, 0),
-        python or sys.executable,
+        find_python(python),
     )
+
+
+def find_python(typed: str) -> str:
+    """The interpreter that runs tools here: a path, a program on the PATH, or by default the one
+    that runs bindery. Raises ConfigError if there is none."""
+    if not typed:
+        return sys.executable
+    found = shutil.which(typed)
+    if found is None:
+        hint = "name an interpreter, such as .venv/bin/python; its path starts at the current folder"
+        raise refuse("--python", f"there is no program '{typed}'", hint)
+    return os.path.abspath(found)  # keeps symbolic links: a virtual environment is found by its own
 
 
 def find_tool(config: Config, name: str) -> ToolEntry:

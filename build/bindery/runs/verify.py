@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,13 +36,14 @@ from bindery.evidence.records import (
     load_records,
 )
 from bindery.runs.environment import choose_environment
-from bindery.runs.plan_run import FACTS, describe_launcher, find_tool, read_tool
+from bindery.runs.plan_run import FACTS, describe_launcher, find_python, find_tool, read_tool
 from bindery.runs.record_run import GIB, MIB, explain_ending, read_output
 from bindery.tools.command_lines import dump_parser
 
 RULE = "changed-output"
 LIMITS = Limits(600.0, 8 * GIB, 4 * MIB)
 _OPTIONS = "options"
+_MISSING = re.compile(r"No module named '?(\w+).*\s*\Z")
 _DUMP = Path(dump_parser.__file__)
 
 
@@ -54,35 +55,51 @@ class Verified:
     texts: int
     runs: int
     findings: tuple[Finding, ...]
+    skipped: Mapping[str, str]
+    """The package that each tool needs and this Python lacks."""
 
 
-def verify_tools(root: Path, names: Sequence[str] = ()) -> Verified:
-    """Compare tool output with what is stored, for all tools if none is named.
+class _PackageMissingError(Exception):
+    """A package that the tool declares in its `# /// script` block is not installed."""
+
+
+def verify_tools(root: Path, names: Sequence[str] = (), python: str = "") -> Verified:
+    """Compare tool output with what is stored, for all tools if none is named. `python` is the
+    interpreter for the tools, as of `bindery run`.
 
     Raises ConfigError for an unknown tool.
     """
+    python = find_python(python)
     root = root.resolve()
     config = load_config(root, RULES)
     entries = [find_tool(config, name) for name in names] or list(config.tools)
     records = _find_newest(config)
     texts, runs = 0, 0
     findings: list[Finding] = []
+    skipped: dict[str, str] = {}
     for entry in entries:
-        texts += len(entry.texts)
-        for what in _list_texts(entry):
-            findings += _verify_text(root, entry, what)
-        if entry.output in ("exact", "shape"):
-            runs += 1
-            findings += _verify_run(root, entry, records.get(entry.name))
-    return Verified(len(entries), texts, runs, tuple(findings))
+        has_run = entry.output in ("exact", "shape")
+        try:
+            for what in _list_texts(entry):
+                findings += _verify_text(root, entry, what, python)
+            if has_run:
+                findings += _verify_run(root, entry, records.get(entry.name), python)
+        except _PackageMissingError as error:
+            skipped[entry.name] = str(error)
+        else:
+            texts, runs = texts + len(entry.texts), runs + has_run
+    return Verified(len(entries) - len(skipped), texts, runs, tuple(findings), skipped)
 
 
 # --- texts ---
 
 
-def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
+def record_texts(
+    root: Path, name: str, texts: Sequence[str] = (), python: str = ""
+) -> list[str]:
     """Store a tool's options and its output for these texts, by default all. Returns changed paths.
     Raises ConfigError for an unknown text, BookError if the tool fails."""
+    python = find_python(python)
     root = root.resolve()
     config = load_config(root, RULES)
     entry = find_tool(config, name)
@@ -96,7 +113,11 @@ def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
         raise refuse(entry.span, message, hint)
     printed = {}
     for what in (*(texts or entry.texts), _OPTIONS):
-        result = _print(root, entry, what)
+        try:
+            result = _print(root, entry, what, python)
+        except _PackageMissingError as error:
+            hint = f"install {error}, or name a Python that has it with --python"
+            raise refuse(entry.span, f"'{name}' needs the package '{error}'", hint) from None
         if isinstance(result, Finding):
             raise BookError(result)
         printed[_find_path(entry, what)] = result.encode()
@@ -115,7 +136,7 @@ def _find_path(entry: ToolEntry, what: str) -> str:
     return f"{FOLDER}/{entry.name}/{OPTIONS_FILE if what == _OPTIONS else f'{what}.txt'}"
 
 
-def _print(root: Path, entry: ToolEntry, what: str) -> str | Finding:
+def _print(root: Path, entry: ToolEntry, what: str, python: str) -> str | Finding:
     """A tool's standard output for a text, or its options as JSON."""
     is_options = what == _OPTIONS
     arguments = () if is_options else entry.texts[what]
@@ -127,14 +148,14 @@ def _print(root: Path, entry: ToolEntry, what: str) -> str | Finding:
             (printed if stream == "stdout" else log).append(line)
 
         launcher = (str(_DUMP),) if is_options else ()
-        done = _run(root, entry, arguments, Path(made), keep, launcher)
+        done = _run(root, entry, arguments, Path(made), keep, (python, *launcher))
     if done.ended != "done":
         message = f"the {what} of '{entry.name}' could not be printed: it {_explain(done)}"
         return Finding(Span.whole(entry.path), RULE, message, _quote_last("".join(log)))
     return "".join(printed)
 
 
-def _verify_text(root: Path, entry: ToolEntry, what: str) -> Iterator[Finding]:
+def _verify_text(root: Path, entry: ToolEntry, what: str, python: str) -> Iterator[Finding]:
     path = _find_path(entry, what)
     command = f"bindery run {entry.name} "
     command += "--texts" if what == _OPTIONS else f"--text {what}"
@@ -143,7 +164,7 @@ def _verify_text(root: Path, entry: ToolEntry, what: str) -> Iterator[Finding]:
         message = f"'{entry.name}' has no stored {what}"
         yield Finding(entry.span, RULE, message, f"run `{command}`")
         return
-    now = _print(root, entry, what)
+    now = _print(root, entry, what, python)
     if isinstance(now, Finding):
         yield now
         return
@@ -161,7 +182,9 @@ def _verify_text(root: Path, entry: ToolEntry, what: str) -> Iterator[Finding]:
 # --- results ---
 
 
-def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None) -> list[Finding]:
+def _verify_run(
+    root: Path, entry: ToolEntry, newest: tuple[str, Record] | None, python: str
+) -> list[Finding]:
     """Findings about the demo profile's results."""
     tool = read_tool(root, entry)
     if DEMO not in tool.profiles:
@@ -172,7 +195,7 @@ def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None)
         arguments = (*tool.profiles[DEMO], "--json", str(folder / "results.json"))
         ranks = tool.ranks.get(DEMO)
         launcher = describe_launcher(ranks) if isinstance(ranks, int) else ()
-        done = _run(root, entry, arguments, folder, None, launcher)
+        done = _run(root, entry, arguments, folder, None, (python, *launcher))
         log = (folder / "verify.log").read_text(encoding="utf-8")
         output = read_output(folder / "results.json")
     if done.ended != "done" or not isinstance(output, dict):
@@ -263,16 +286,23 @@ def _run(
     arguments: Sequence[str],
     folder: Path,
     show: Show | None,
-    launcher: Sequence[str] = (),
+    launcher: Sequence[str],
 ) -> Ended:
-    return run_limited(
-        [sys.executable, *launcher, str(root / entry.path), *arguments],
+    """Raises _PackageMissingError if it fails for want of a package that the tool declares."""
+    log = folder / "verify.log"
+    done = run_limited(
+        [*launcher, str(root / entry.path), *arguments],
         folder=folder,
         environment=choose_environment(os.environ, folder=folder),
         limits=LIMITS,
-        log=folder / "verify.log",
+        log=log,
         show=show,
     )
+    missing = _MISSING.search(log.read_text(encoding="utf-8")) if done.ended == "failed" else None
+    source = (root / entry.path).read_text(encoding="utf-8", errors="replace")
+    if missing and re.search(rf'^#.*"{missing[1]}\b', source, re.MULTILINE):
+        raise _PackageMissingError(missing[1])
+    return done
 
 
 def _explain(done: Ended) -> str:

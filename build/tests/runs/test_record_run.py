@@ -150,11 +150,14 @@ def test_a_run_leaves_a_record(book: Path, run_bindery: Runner) -> None:
 def test_the_python_that_is_named_runs_the_tool(
     book: Path, run_bindery: Runner, tmp_path: Path
 ) -> None:
-    """With its own packages, such as a build of torch for other hardware."""
-    python, note = tmp_path / "python", tmp_path / "used"
+    """With its own packages, such as a build of torch for other hardware. Its path starts at the
+    current folder."""
+    python, note = book / "python", tmp_path / "used"
     python.write_text(f'#!/bin/sh\ntouch {note}\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    ended = run_bindery("run", "timer", "--python", str(python), folder=book)
+    ended = run_bindery("run", "timer", "--python", "./nope", folder=book)
+    assert (ended.status, "there is no program './nope'" in ended.stderr) == (2, True)
+    ended = run_bindery("run", "timer", "--python", "./python", folder=book)
     assert ended.status == 0, ended.stderr
     assert note.exists()
     assert read_record(book)[0]["results"]

@@ -165,6 +165,22 @@ def test_a_tool_that_fails_is_said_with_its_last_words(stored: Path) -> None:
     assert "its last line: NameError: name 'summ' is not defined" in findings[0].help
 
 
+def test_a_tool_without_its_package_is_skipped(book: Path, run_bindery: Runner) -> None:
+    """The line says what to install. A package that the tool does not declare is a fault of it."""
+    change(book, "import json\n", "import json\nimport warp_drive\n")
+    assert run_bindery("verify", "sums", folder=book).status == 1
+    change(book, '"""Adds numbers."""', '# dependencies = ["warp_drive>=2"]\n"""Adds numbers."""')
+    assert run_bindery("run", "sums", "--texts", folder=book).status == 2
+    (book / "scripts/records/sums").mkdir(parents=True)
+    (book / "scripts/records/sums/help.txt").write_text("usage\n")
+    ended = run_bindery("verify", "sums", folder=book)
+    assert (ended.status, ended.stdout) == (
+        0,
+        "skipped sums: install warp_drive, or name a Python that has it with --python\n"
+        "verified 0 tools, 0 texts, 0 runs: 0 errors\n",
+    )
+
+
 def test_facts_of_this_machine_have_their_shape(book: Path) -> None:
     """env_report is held against the models of machine and software."""
     path = write_bundle(ROOT / "scripts/env_report.py", book / "scripts")

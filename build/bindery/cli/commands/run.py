@@ -17,7 +17,7 @@ from bindery.cli.commands.run_on_slurm import (
     slurm_options,
     submit,
 )
-from bindery.cli.console import quiet_option, read_amount, root_option
+from bindery.cli.console import python_option, quiet_option, read_amount, root_option
 from bindery.core.model import BookError, refuse
 
 if TYPE_CHECKING:
@@ -39,14 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--env", multiple=True, metavar="NAME", help="An environment variable to pass on; repeatable."
 )
-@click.option(
-    "--python",
-    default="",
-    metavar="PATH",
-    show_default=False,
-    help="The Python that runs the tool, with the torch to measure. The default is this one, and"
-    " python3 in a container.",
-)
+@python_option
 @click.option(
     "--text", multiple=True, metavar="NAME", help="Store the tool's output for this text instead."
 )
@@ -96,7 +89,7 @@ def run(
         hint = "`bindery run TOOL`; chapters.yaml lists the tools under `tools:`"
         raise refuse("run", "no tool is named", hint)
     if text or texts:
-        _record_texts(root, tool, text)
+        _record_texts(root, tool, text, python)
         return
     from bindery.core.units import parse_bytes, parse_seconds
     from bindery.runs.plan_run import plan_run
@@ -125,10 +118,10 @@ def run(
     _run_here(plan, Limits(seconds, memory_bytes or free * 9 // 10, output_bytes), quiet)
 
 
-def _record_texts(root: Path, tool: str, texts: Sequence[str]) -> None:
+def _record_texts(root: Path, tool: str, texts: Sequence[str], python: str) -> None:
     from bindery.runs.verify import record_texts
 
-    paths = record_texts(root, tool, texts)
+    paths = record_texts(root, tool, texts, python)
     for path in paths:
         print(f"recorded {path}")
     if not paths:

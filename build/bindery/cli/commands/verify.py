@@ -6,27 +6,34 @@ from pathlib import Path
 
 import click
 
-from bindery.cli.console import (
-    root_option,
-)
+from bindery.cli.console import python_option, root_option
 from bindery.core.model import BookError
 
 
 @click.command("verify")
 @click.argument("tools", nargs=-1, help="Tools of the book.  [default: all]")
+@python_option
 @root_option
 def verify(
     tools: tuple[str, ...],
+    python: str,
     root: Path,
 ) -> None:
-    """Repeat runs of tools: texts must match exactly, demo results in value or shape."""
+    """Repeat runs of tools: texts must match exactly, demo results in value or shape.
+
+    A tool that needs a package which is not installed is skipped.
+    """
     from bindery.core.report import count_noun
     from bindery.runs.verify import verify_tools
 
-    verified = verify_tools(root, tools)
+    verified = verify_tools(root, tools, python)
     errors = count_noun(len(verified.findings), "error")
     counts = ((verified.tools, "tool"), (verified.texts, "text"), (verified.runs, "run"))
     what = ", ".join(count_noun(number, noun) for number, noun in counts)
+    for package in dict.fromkeys(verified.skipped.values()):
+        names = ", ".join(name for name, lacks in verified.skipped.items() if lacks == package)
+        advice = f"install {package}, or name a Python that has it with --python"
+        print(f"skipped {names}: {advice}")
     print(f"verified {what}: {errors}")
     if verified.findings:
         raise BookError(*verified.findings)
