@@ -163,8 +163,9 @@ def _list_tool(text: str, name: str, path: str, output: str) -> str:
     else:
         hint = "write `tools:` with one tool a line below it"
         raise refuse(FILE_NAME, "the list of tools cannot be continued", hint)
-    entry = f"{indent}{name}:\n{indent}  path: {write_scalar(path)}\n{indent}  output: {output}"
-    return _insert_line(text, line, entry)
+    keys = (f"path: {write_scalar(path)}", f"output: {output}", "texts: {help: [--help]}")
+    entry = "".join(f"\n{indent}  {key}" for key in keys)
+    return _insert_line(text, line, f"{indent}{name}:{entry}")
 
 
 def _insert_line(text: str, line: int, written: str) -> str:

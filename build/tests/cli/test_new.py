@@ -66,6 +66,7 @@ def test_new_parts_are_listed_where_they_belong(make_book: BookMaker, run_binder
         ("ping_time", "net/ping_time.py", "measured"),
     ):
         tools += f"  {name}:\n    path: scripts/{path}\n    output: {output}\n"
+        tools += "    texts: {help: [--help]}\n"
     listed = listed.replace("    output: exact\n", tools)
     assert (root / "chapters.yaml").read_text() == listed
     chapter = (root / "text/net/slow-links.md").read_text()
@@ -77,6 +78,8 @@ def test_new_parts_are_listed_where_they_belong(make_book: BookMaker, run_binder
     data.write_text(data.read_text().replace("source: ", "source: the manual "))
     assert run_bindery("fill", folder=root).status == 0
     assert run_bindery("check", folder=root).stdout.endswith(" 0 errors, 0 warnings\n")
+    (root / "text/close.md").write_text("# Close\n\n`python scripts/net/ping_time.py --cuont 5`\n")
+    assert "error[unknown-flag]" in run_bindery("check", folder=root).stdout
 
 
 @pytest.mark.parametrize(

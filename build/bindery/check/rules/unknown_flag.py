@@ -1,16 +1,23 @@
-"""unknown-flag: a companion tool would reject this command line. The rule reads the options that
-`bindery run TOOL --texts` stored, and does not run the tool."""
+"""unknown-flag: a companion tool would reject a command line in the book.
+
+Checks commands in code blocks and inline code that run a tool listed in chapters.yaml. The check
+does not run the tool: it reads the options that `bindery run TOOL --texts` stored beside the tool's
+records, and says nothing about a tool without them. That command needs a text under the tool, such
+as `texts: {help: [--help]}`, which `bindery new tool` declares. Run it again after you change the
+tool's options; `bindery verify` finds stored options that are out of date.
+"""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Chapter, Finding, Severity, Span
 from bindery.core.repository import RECORDS_FOLDER
 from bindery.markdown.prose import Fence, Passage
-from bindery.tools.command_lines.fitting import judge_words
+from bindery.tools.command_lines.fitting import Misuse, judge_words
 from bindery.tools.command_lines.programs import ToolCall, find_calls
 from bindery.tools.command_lines.stored_parsers import Parser, read_stored_parser
 
@@ -33,8 +40,7 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _check_fence(chapter: Chapter, fence: Fence, toolbox: _Toolbox) -> Iterator[Finding]:
     for call in find_calls(fence.code):
-        parser = toolbox.find_parser(call, chapter.path)
-        for misuse in judge_words(parser, call.program, call.words) if parser else ():
+        for misuse in toolbox.judge(call, chapter.path):
             word = misuse.word
             row = fence.code.count("\n", 0, word.start)
             col = word.start - (fence.code.rfind("\n", 0, word.start) + 1)
@@ -51,10 +57,7 @@ def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Ite
         if " " not in text:
             continue
         for call in find_calls(text):
-            parser = toolbox.find_parser(call, chapter.path)
-            if parser is None:
-                continue
-            for misuse in judge_words(parser, call.program, call.words, is_whole=False):
+            for misuse in toolbox.judge(call, chapter.path, is_whole=False):
                 span: Span = passage.place(start + misuse.word.start, start + misuse.word.end)
                 yield RULE.find(span, misuse.message, misuse.help)
 
@@ -71,13 +74,17 @@ class _Toolbox:
             self.by_file_name[name] = "" if name in self.by_file_name else path
         self.parsers: dict[str, Parser | None] = {}
 
-    def find_parser(self, call: ToolCall, here: str) -> Parser | None:
-        """The parser of the called program, if it is a file of the repository with a stored
+    def judge(self, call: ToolCall, here: str, *, is_whole: bool = True) -> Iterator[Misuse]:
+        """What the called program would reject, if it is a tool of the book with a stored
         parser."""
         path = self._find_file(call.program.text, here) if call.program.is_plain else ""
-        if path and path not in self.parsers:
-            self.parsers[path] = self._read(path)
-        return self.parsers.get(path)
+        name = next((name for name, known in self.paths.items() if known == path), "")
+        if name and name not in self.parsers:
+            self.parsers[name] = self._read(name)
+        if parser := self.parsers.get(name):
+            again = f"(if the tool has changed, run `bindery run {name} --texts`)"
+            for misuse in judge_words(parser, call.program, call.words, is_whole=is_whole):
+                yield replace(misuse, help=f"{misuse.help} {again}".lstrip())
 
     def _find_file(self, typed: str, here: str) -> str:
         """Resolve a path from the root or the chapter, or a bare file name of a tool, since readers
@@ -94,10 +101,9 @@ class _Toolbox:
         matches = {path for path in self.paths.values() if path.endswith(f"/{name}")}
         return matches.pop() if len(matches) == 1 else ""
 
-    def _read(self, path: str) -> Parser | None:
-        name = next((name for name, known in self.paths.items() if known == path), None)
+    def _read(self, name: str) -> Parser | None:
         stored = f"{RECORDS_FOLDER}/{name}/options.json"
-        if name is None or self.tree.find_kind(stored) != "file":
+        if self.tree.find_kind(stored) != "file":
             return None
         try:
             return read_stored_parser(self.tree.read_bytes(stored).decode())

@@ -30,6 +30,7 @@ def new(kind: str, name: str, chapter: str, root: Path) -> None:
     print(*(f"wrote {path}" for path in begin(root, kind, name, chapter)), sep="\n")
     if kind == "tool":
         print(f"next: bindery run {Path(name).name} --profile demo")
+        print(f"when its options change: bindery run {Path(name).name} --texts")
     elif kind == "view":
         from bindery.rewrite.new_parts import quote_view
 
@@ -53,6 +54,7 @@ def begin(
     from bindery.core.repository import Tree
     from bindery.core.whole_files import write_whole
     from bindery.rewrite.new_parts import begin_chapter, begin_tool, begin_view
+    from bindery.runs.verify import record_texts
 
     tree, config = Tree(root), load_config(root, RULES)
     if chapter and (kind != "view" or chapter not in {one.path for one in config.chapters}):
@@ -70,7 +72,9 @@ def begin(
         fill_book(read_book(root, only=(chapter,)))
     if kind != "view" and tree.find_kind(FILE) == "file":
         fill_skill(read_book(root))
-    return made
+    known = {tool.name for tool in config.tools}
+    new = [tool.name for tool in load_config(root, RULES).tools if tool.name not in known]
+    return [*made, *(path for tool in new for path in record_texts(root, tool))]
 
 
 def read_starter(name: str) -> str:
