@@ -218,7 +218,7 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
     try:
         text = (root / FILE_NAME).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        hint = "give the folder of a book with --root, or make one with `bindery import DIR`"
+        hint = "start a book here with `bindery init`, or give the folder of a book with --root"
         message = f"there is no {FILE_NAME} in the folder '{root}'"
         raise refuse(shown, message, hint) from None
     except UnicodeDecodeError as error:
@@ -472,10 +472,11 @@ class _Reader:
         sides = self._lengths(text.replace(" x ", " "))
         if len(sides) == 2 and all(90 <= side <= 600 for side in sides):
             return f"{sides[0]:g}x{sides[1]:g}"
-        if sides:
-            hint = "the width and the height, each from 90mm to 600mm"
+        if text not in PAPERS:
+            hint = f"{', '.join(PAPERS)}, or a width and height such as 170mm x 240mm"
+            hint += ", each from 90mm to 600mm" if sides else ""
             raise self._wrong(node, f"{what} cannot be '{text}'", hint)
-        return self._choice(node, what, (*PAPERS, "170mm x 240mm"))
+        return text
 
     def _read_margins(self, node: Node, what: str) -> tuple[float, ...]:
         text = self._text(node, what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import re
 import unicodedata
@@ -66,9 +67,9 @@ def _escape_hidden(found: re.Match[str]) -> str:
 
 
 def format_head(finding: Finding) -> str:
-    """Position, severity, rule and message on one line."""
+    """Position, severity, rule and message on one line. A whole file or an option has no line."""
     span = finding.span
-    place = f"{span.path}:{span.line}:{span.col}"
+    place = f"{span.path}:{span.line}:{span.col}" if span.width else span.path
     return show_hidden(f"{place}: {finding.severity}[{finding.rule}]: {finding.message}")
 
 
@@ -189,6 +190,27 @@ def format_diff(path: str, before: str, after: str, new_path: str = "") -> str:
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
         for line in difflib.unified_diff(*texts, *names)
     )
+
+
+def describe_change(old: str, new: str, giver: str) -> str:
+    """The first line that differs in more than padding, as it is and as `giver` has it."""
+    pairs = itertools.zip_longest(_squeeze(old), _squeeze(new), fillvalue="")
+    for before, after in pairs:
+        if before != after:
+            same = itertools.takewhile(
+                lambda pair: pair[0] == pair[1], zip(before, after, strict=False)
+            )
+            start = len(list(same))
+            cut = (_cut_around(line, start, 1)[0] for line in (before, after))
+            has, gives = (f"`{line}`" if line else "no such line" for line in cut)
+            return f"it has {has} where {giver} has {gives}"
+    return "only the spacing differs"
+
+
+def _squeeze(text: str) -> list[str]:
+    """The lines that are not empty, with the padding of table rows taken out."""
+    lines = (re.sub(r"-{2,}", "--", " ".join(line.split())) for line in text.split("\n"))
+    return [line for line in lines if line]
 
 
 def count_noun(number: int, noun: str) -> str:

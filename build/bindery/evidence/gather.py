@@ -73,13 +73,13 @@ def gather_evidence(
             view = followed.pop(name)
             span = Span(view.path, view.find_line("WHERE"))
             findings.append(Finding(span, "bad-view", "the view has no rows", "check its WHERE"))
-            del tables[name]
             broken.add(name)
-        provenance = _trace_views(database, followed, tables, sources, findings, cache)
+        provenance, refused = _trace_views(database, followed, tables, sources, findings, cache)
+        broken |= refused
     finally:
         database.close()
     return Evidence(
-        tables=tables,
+        tables={name: table for name, table in tables.items() if name not in broken},
         views=views,
         records=records,
         data=data,
@@ -272,15 +272,19 @@ def _trace_views(
     sources: Sources,
     findings: list[Finding],
     cache: Cache | None,
-) -> Mapping[str, TableProvenance]:
+) -> tuple[Mapping[str, TableProvenance], set[str]]:
+    """The provenance of each table, and the views that are refused, such as for a unit that is not
+    that of the data."""
     from bindery.evidence.provenance import trace_table
 
     traces = cache.open_facts("traced views", {}) if cache else Facts()
-    provenance = {}
+    provenance, refused = {}, set()
     for name, view in views.items():
         result = trace_table(database, view, tables[name], sources, traces)
         if isinstance(result, list):
             findings += result
+            if any(finding.rule == "bad-view" for finding in result):
+                refused.add(name)
         else:
             provenance[name] = result
-    return provenance
+    return provenance, refused

@@ -150,21 +150,23 @@ def _load_table(tree: Tree, name: str, path: str) -> DataTable:
         schema = _read_schema(tree, path)
         if schema.rows is None:
             message = f"the schema has no 'rows', and there is no '{name}.csv' next to it"
-            raise _BadDataError(_report(path, message))
+            hint = "add `rows:` to the schema, or the CSV file"
+            raise _BadDataError(_report(path, message, hint))
         header, typed = list(schema.columns), _read_yaml(schema)
     if faults := list(_check_header(path, header, schema)):
         raise _BadDataError(*faults)
     for line, cells in typed:
         if len(cells) != len(header):
             message = f"this row has {len(cells)} cells, but the header has {len(header)}"
-            findings.append(_report(Span(path, line), message))
+            hint = "leave unknown cells empty; put a cell that contains a comma in quotes"
+            findings.append(_report(Span(path, line), message, hint))
             continue
         try:
             rows.append(_read_row(line, dict(zip(header, cells, strict=True)), schema))
         except ValueError as error:
-            name, reason = error.args
+            column, reason = error.args
             message, _, hint = reason.partition("; ")
-            span = _find_cell(tree, path, line, name, header.index(name))
+            span = _find_cell(tree, path, line, column, header.index(column))
             findings.append(_report(span, message, hint))
     if findings:
         raise _BadDataError(*findings)
@@ -193,13 +195,15 @@ def _read_csv(tree: Tree, path: str) -> tuple[list[str], _Rows]:
         text = tree.read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise _BadDataError(_report(Span(path, line), "this is not UTF-8")) from None
+        hint = "save the file as UTF-8"
+        raise _BadDataError(_report(Span(path, line), "this is not UTF-8", hint)) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
         message = f"this is not CSV: {error}"
-        raise _BadDataError(_report(Span(path, reader.line_num), message)) from None
+        hint = "put both quotes around a cell, and write a quote inside it twice"
+        raise _BadDataError(_report(Span(path, reader.line_num), message, hint)) from None
     header = rows[0][1] if rows else []
     return header, rows[1:]
 
@@ -255,9 +259,12 @@ def _read_schema(tree: Tree, path: str) -> _Schema:
     except (YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
-        raise _BadDataError(_report(Span(path, line), "this schema is not valid YAML")) from None
+        hint = f"YAML: {getattr(error, 'problem', None) or error}"
+        message = "this schema is not valid YAML"
+        raise _BadDataError(_report(Span(path, line), message, hint)) from None
     if not isinstance(data, _Lines) or not isinstance(data.get("columns"), _Lines):
-        raise _BadDataError(_report(Span(path, 1), "the schema has no 'columns'"))
+        hint = "add `columns:` with the type of each column, such as `name: {type: text}`"
+        raise _BadDataError(_report(Span(path, 1), "the schema has no 'columns'", hint))
     _check_keys(path, data, "the schema", _SCHEMA_KEYS)
     columns = {}
     for key, column in data["columns"].items():
@@ -276,7 +283,8 @@ def _read_schema(tree: Tree, path: str) -> _Schema:
         isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows)
     ):
         message = "'rows' must be a list of mappings from columns to cells"
-        raise _BadDataError(_report(Span(path, data.lines["rows"]), message))
+        hint = "write one row per line, such as `- {name: first, seconds: 1.5}`"
+        raise _BadDataError(_report(Span(path, data.lines["rows"]), message, hint))
     citation = _read_defaults(path, data)
     return _Schema(path, _to_text(data.get("title")), columns, citation, rows)
 
@@ -289,7 +297,7 @@ def _read_defaults(path: str, data: _Lines) -> Mapping[str, str]:
         try:
             _read_cell(key, text, _CITED_TYPES.get(key, "text"))
             if isinstance(data[key], list | Mapping):
-                raise ValueError("it must be one text")
+                raise ValueError("it must be one text; write a string, not a list or mapping")
         except ValueError as error:
             message, _, hint = f"'{key}': {error}".partition("; ")
             findings.append(_report(Span(path, data.lines[key]), message, hint))
@@ -313,14 +321,15 @@ def _check_header(path: str, header: Sequence[str], schema: _Schema) -> Iterator
             hint = suggest(name, schema.columns, f"describe it in '{schema.path}'")
             yield _report(Span(path, 1), f"the column '{name}' is not in the schema", hint)
         elif not IDENTIFIER.fullmatch(name):
-            yield _report(Span(path, 1), f"'{name}' is not a valid column name")
+            hint = "use only lower-case letters, digits and _"
+            yield _report(Span(path, 1), f"'{name}' is not a valid column name", hint)
     for name in NEEDED:
         if name not in header and name not in schema.citation:
             message = f"the column '{name}' is missing: every figure needs a source"
             hint = f"add it, or set `{name}:` for the whole table in '{schema.path}'"
             yield _report(Span(path, 1), message, hint)
     if len(set(header)) != len(header):
-        yield _report(Span(path, 1), "a column is repeated")
+        yield _report(Span(path, 1), "a column is repeated", "rename or remove one of them")
 
 
 def _read_row(line: int, typed: Mapping[str, str], schema: _Schema) -> DataRow:
@@ -388,12 +397,13 @@ def _cite(
 
 def _read_cell(name: str, text: str, kind: str) -> Cell:
     if name in NEEDED and not text:
-        raise ValueError("it is empty, but every figure needs a source")
+        raise ValueError("it is empty; every figure needs a source, a date and a class")
     if not text:
         return None
     if (name == "class" or name.endswith("_class")) and text not in CLASSES:
         if text == "measured":
-            raise ValueError("measured values come from records, not from data")
+            hint = f"record a run with `bindery run`, or use one of: {', '.join(CLASSES)}"
+            raise ValueError(f"measured values come from records, not from data; {hint}")
         raise ValueError(f"'{text}' is not a class; one of: {', '.join(CLASSES)}")
     if name == "source" and not re.search(r"[^\W\d_]", text):
         raise ValueError(f"'{text}' is not a source; name the page or the document")
@@ -404,12 +414,13 @@ def _read_cell(name: str, text: str, kind: str) -> Cell:
                 raise ValueError(f"'{text}' is not a number; {hint}")
             value: int | float = int(text) if _DIGITS.fullmatch(text) else float(text)
             if not math.isfinite(value):
-                raise ValueError(f"'{text}' is too large")
+                raise ValueError(f"'{text}' is too large; use a larger unit")
             is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
             if is_whole and (kind == "integer" or "." not in text):
                 value = int(value)
             if kind == "integer" and isinstance(value, float):
-                raise ValueError(f"'{text}' is not an integer")
+                hint = "round it, or give the column the type `number`"
+                raise ValueError(f"'{text}' is not an integer; {hint}")
             if isinstance(value, int) and not -(2**63) <= value < 2**63:
                 raise ValueError(f"'{text}' has more than 64 bits; write a number such as 1.5e20")
             return value
@@ -417,14 +428,15 @@ def _read_cell(name: str, text: str, kind: str) -> Cell:
             try:
                 date.fromisoformat(text)
             except ValueError:
-                raise ValueError(f"'{text}' is not a date such as 2026-11-20") from None
+                raise ValueError(f"'{text}' is not a date; write it like 2026-11-20") from None
         case "url" if not re.match(r"https?://\S+$", text):
-            raise ValueError(f"'{text}' is not a web address")
+            raise ValueError(f"'{text}' is not a web address; write it in full, with https://")
         case "place" if re.match(r"[a-z]+:|[/#.]", text) or not re.fullmatch(r"\S+", text):
-            raise ValueError(f"'{text}' is not a path in the chapters' folder")
+            hint = "write it like network/README.md#latency"
+            raise ValueError(f"'{text}' is not a path in the chapters' folder; {hint}")
         case "boolean":
             if text not in ("yes", "no"):
-                raise ValueError(f"'{text}' is neither yes nor no")
+                raise ValueError(f"'{text}' is not a boolean; write yes or no")
             return int(text == "yes")
         case _:
             pass

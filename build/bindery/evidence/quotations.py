@@ -13,7 +13,6 @@ closing marker has a checksum of the text between, so that edits by hand are fou
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 import textwrap
@@ -24,6 +23,7 @@ from typing import ClassVar
 from markdown_it.token import Token
 
 from bindery.core.model import Chapter, Finding, Span
+from bindery.core.report import describe_change
 from bindery.core.suggestions import suggest
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.tables import format_cell, format_markdown
@@ -411,7 +411,7 @@ def _compare(quotation: Quotation, filling: Filling, evidence: Evidence) -> Find
         message = f"this {what} is not filled in yet"
     else:
         giver = "the file" if what == "excerpt" else "the view"
-        hint = _describe_change(quotation.body, filling.text, giver) + hint
+        hint = f"{describe_change(quotation.body, filling.text, giver)}; {hint}"
     return Finding(quotation.closing, "stale-output", message, hint)
 
 
@@ -428,17 +428,6 @@ def _report_stale_records(
         f"`{FILL_COMMAND}` alone adds a note to the {what} that it is stale"
     )
     return Finding(quotation.opening, staleness.rule, message, hint)
-
-
-def _describe_change(body: str, expected: str, giver: str) -> str:
-    """The first row that differs, without its padding."""
-    old, new = (text.strip("\n").split("\n") for text in (body, expected))
-    for before, after in itertools.zip_longest(old, new, fillvalue=""):
-        if before != after:
-            words = [" ".join(line.split())[:90] or "no row" for line in (before, after)]
-            if words[0] != words[1]:
-                return f"it has `{words[0]}` where {giver} gives `{words[1]}`; "
-    return ""
 
 
 def fill_chapter(

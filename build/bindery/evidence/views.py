@@ -91,11 +91,11 @@ def parse_view(name: str, path: str, text: str) -> View | Finding:
         elif _PLOT.match(line):
             plot_lines.append((number, line))
     if not title:
-        return Finding(Span.whole(path), "bad-view", "the view has no title", "-- title: ...")
+        message = "the view has no title"
+        return Finding(Span.whole(path), "bad-view", message, "add `-- title: TITLE`")
     if not columns:
-        return Finding(
-            Span.whole(path), "bad-view", "the view names no columns", "-- column KEY: HEADING"
-        )
+        hint = "add `-- column KEY: HEADING` for each column"
+        return Finding(Span.whole(path), "bad-view", "the view names no columns", hint)
     query = blank_quoted(text, "comment", "text", "name")
     first = re.search(r"\w+|\S", query)
     if first is None or first[0].upper() not in ("SELECT", "WITH"):
@@ -106,7 +106,7 @@ def parse_view(name: str, path: str, text: str) -> View | Finding:
         return Finding(Span(path, line_number), "bad-view", message, hint)
     if not re.search(r"\border\s+by\b", query, re.IGNORECASE):
         message = "the query has no ORDER BY, so its rows have no order"
-        return Finding(Span.whole(path), "bad-view", message, "add one")
+        return Finding(Span.whole(path), "bad-view", message, "add one, such as `ORDER BY name`")
     plot = parse_plot(plot_lines, columns)
     if isinstance(plot, tuple):
         line_number, message, hint = plot

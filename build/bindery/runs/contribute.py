@@ -25,9 +25,9 @@ Anything unusual, such as a power cap or a shared node:
 
 
 def find_new_records(root: Path) -> list[str]:
-    """The paths of the records that git does not know yet, relative to the root.
+    """The paths of the records that are not in git yet, relative to the root.
 
-    Raises ConfigError where there is none, or no git.
+    Raises ConfigError if there are none, or no git.
     """
     listed = ask_git(
         root, "ls-files", "--others", "-z", "--", RECORDS_FOLDER, must_work=True
@@ -35,7 +35,7 @@ def find_new_records(root: Path) -> list[str]:
     new = [one for one in listed if one.endswith(".json") and not one.endswith(OPTIONS_FILE)]
     if not new:
         hint = "make one with `bindery run TOOL`, or name one; `bindery records` lists them"
-        raise refuse(RECORDS_FOLDER, "git knows all records already", hint)
+        raise refuse(RECORDS_FOLDER, "there are no new records: all are in git already", hint)
     return new
 
 

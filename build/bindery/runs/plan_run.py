@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -127,9 +126,9 @@ def find_python(typed: str) -> str:
         return sys.executable
     found = shutil.which(typed)
     if found is None:
-        hint = "name an interpreter, such as .venv/bin/python; its path starts at the current folder"
+        hint = "name an interpreter, by a path from the current folder or by a name on the PATH"
         raise refuse("--python", f"there is no program '{typed}'", hint)
-    return os.path.abspath(found)  # keeps symbolic links: a virtual environment is found by its own
+    return str(Path(found).absolute())  # not resolved: a virtual environment is a symbolic link
 
 
 def find_tool(config: Config, name: str) -> ToolEntry:

@@ -94,9 +94,7 @@ def verify_tools(root: Path, names: Sequence[str] = (), python: str = "") -> Ver
 # --- texts ---
 
 
-def record_texts(
-    root: Path, name: str, texts: Sequence[str] = (), python: str = ""
-) -> list[str]:
+def record_texts(root: Path, name: str, texts: Sequence[str] = (), python: str = "") -> list[str]:
     """Store a tool's options and its output for these texts, by default all. Returns changed paths.
     Raises ConfigError for an unknown text, BookError if the tool fails."""
     python = find_python(python)

@@ -130,9 +130,9 @@ def test_a_folder_is_a_book(make_book: BookMaker, run_bindery: Runner) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("_toc.yml", "root: [", "_toc.yml:1:1: error[config]: it cannot be read"),
+        ("_toc.yml", "root: [", "_toc.yml: error[config]: it cannot be read"),
         ("myst.yml", "version: 1\n", "it does not list chapters as expected: 'project'"),
-        ("SUMMARY.md", "# Summary\n", "SUMMARY.md:1:1: error[config]: it names no chapter"),
+        ("SUMMARY.md", "# Summary\n", "SUMMARY.md: error[config]: it names no chapter"),
     ],
 )
 def test_contents_that_are_none_are_errors(

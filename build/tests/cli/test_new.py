@@ -85,7 +85,7 @@ def test_new_parts_are_listed_where_they_belong(make_book: BookMaker, run_binder
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("chapter", "net/a"), "text/net/a.md:1:1: error[config]: there is such a file already"),
+        (("chapter", "net/a"), "text/net/a.md: error[config]: there is such a file already"),
         (("chapter", "../up"), "it is not below the folder of the book"),
         (("tool", "old"), "there is a tool 'old' already"),
         (("tool", "../x"), "it is not in scripts/"),

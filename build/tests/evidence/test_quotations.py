@@ -217,6 +217,19 @@ def test_bad_data_fills_no_table(book: Path, run_bindery: Runner) -> None:
     assert (book / "README.md").read_bytes() == before
 
 
+def test_a_view_with_a_wrong_unit_is_reported_and_not_written(
+    book: Path, run_bindery: Runner
+) -> None:
+    before = (book / "README.md").read_bytes()
+    (book / "views/chips.sql").write_text(VIEW.replace("[GB]", "[s]"))
+
+    ended = run_bindery("fill", folder=book)
+
+    message = "error[bad-view]: the column 'memory' is labeled s, but its values are in GB"
+    assert (ended.status, message in ended.stdout) == (1, True)
+    assert (book / "README.md").read_bytes() == before
+
+
 def test_a_stale_table_says_what_differs(book: Path, run_bindery: Runner) -> None:
     """The advice names the first row that is not what the view gives."""
     run_bindery("fill", folder=book)
@@ -224,4 +237,4 @@ def test_a_stale_table_says_what_differs(book: Path, run_bindery: Runner) -> Non
 
     ended = run_bindery("check", folder=book)
 
-    assert "it has `| A100 | 40 |` where the view gives `| A100 | 80 |`" in ended.stdout
+    assert "it has `| A100 | 40 |` where the view has `| A100 | 80 |`" in ended.stdout

@@ -107,4 +107,4 @@ def test_a_file_that_is_no_font_is_refused(make_book: BookMaker, run_bindery: Ru
     root = make_book({**BOOK, "chapters.yaml": LOOK, "style/own.ttf": "no font"})
     ended = run_bindery("html", folder=root)
     assert ended.status == 2
-    assert ended.stderr.startswith("style/own.ttf:1:1: error[config]: this font cannot be read: ")
+    assert ended.stderr.startswith("style/own.ttf: error[config]: this font cannot be read: ")

@@ -38,7 +38,7 @@ def test_a_new_record_is_ready_for_a_pull_request(clone: Path, run_bindery: Runn
     assert ended.stdout == (
         f"ready: {PATH}\n"
         "the text of the pull request: dist/pull-request.md\n"
-        "next: read all three, then\n"
+        "next: read these files, then\n"
         "  git switch --create records\n"
         f"  git add {PATH} scripts/records/timer/a.log\n"
         "  git commit --message "
@@ -65,7 +65,7 @@ def test_a_new_record_is_ready_for_a_pull_request(clone: Path, run_bindery: Runn
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"method": 7}, f"{PATH}:1:1: error[old-method]: method 7, but timer is now at 1"),
+        ({"method": 7}, f"{PATH}: error[old-method]: method 7, but timer is now at 1"),
         ({"caveats": ["</td>"]}, "'caveats.0': '</' is HTML, which no record may carry"),
         ({"seconds": 2.5, "seal": {}}, "error[edited-record]"),
     ],
@@ -84,11 +84,24 @@ def test_a_record_that_the_book_cannot_use_is_refused(
 
 
 @pytest.mark.needs("git")
+def test_a_demo_record_is_left_out(clone: Path, run_bindery: Runner) -> None:
+    """And where there is nothing else, that is an error."""
+    demo = PATH.replace("1125", "1124")
+    (clone / demo).write_text(make_record("timer", started="2026-11-24T17:00:00Z", profile="demo"))
+    ended = run_bindery("submit", folder=clone)
+    said = f"left out: {demo}, a demo record: it only shows that the tool runs\nready: {PATH}\n"
+    assert (ended.status, ended.stdout.startswith(said)) == (0, True)
+    (clone / PATH).unlink()
+    ended = run_bindery("submit", folder=clone)
+    assert (ended.status, "there are only demo records to submit" in ended.stderr) == (2, True)
+
+
+@pytest.mark.needs("git")
 def test_without_a_new_record_there_is_nothing_to_send(clone: Path, run_bindery: Runner) -> None:
     """And a name that GitHub would not give is refused."""
     (clone / PATH).unlink()
     ended = run_bindery("submit", folder=clone)
-    assert (ended.status, "git knows all records already" in ended.stderr) == (2, True)
+    assert (ended.status, "there are no new records" in ended.stderr) == (2, True)
     ended = run_bindery("submit", "--by", "<b>", folder=clone)
     assert (ended.status, "'<b>' is not a name on GitHub" in ended.stderr) == (2, True)
 
@@ -102,5 +115,5 @@ def test_a_file_of_absurd_size_is_not_read(
     (root / PATH).write_text(make_record("timer", started="2026-11-25T17:00:00Z"))
     (root / PATH).with_suffix(f".{ending}").write_text("0" * 1_200_000)
     ended = run_bindery("check", folder=root)
-    shown = f"scripts/records/{NAME}.{ending}:1:1: error[bad-record]: it has 1.2 MB, and 1 MiB"
+    shown = f"scripts/records/{NAME}.{ending}: error[bad-record]: it has 1.2 MB, and 1 MiB"
     assert shown in ended.stdout

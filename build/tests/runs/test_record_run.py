@@ -182,7 +182,7 @@ def test_a_run_that_ends_early_leaves_a_partial_record(
     data, text = read_record(book)
     assert (data["complete"], data["ended"], data["exit_status"]) == (False, how, status)
     assert isinstance(parse_record("r.json", text), Record)
-    assert f"scripts/timer.py:1:1: error[failed-run]: 'timer' {message}" in ended.stderr
+    assert f"scripts/timer.py: error[failed-run]: 'timer' {message}" in ended.stderr
     assert f"so far are in 'scripts/records/{list_records(book)[0]}'" in ended.stderr
     assert (book / "scripts/records/timer" / data["log"]).stat().st_size > 0
 

@@ -18,6 +18,7 @@ from bindery.check.rules import link_targets
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.config import Config
 from bindery.core.model import Book, Chapter, Finding, Part, ResolvedBook, Severity, Span
+from bindery.core.report import describe_change
 from bindery.core.repository import Tree, join_lines
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.tools.tool_source import read_docstring
@@ -43,9 +44,10 @@ def check(scope: Scope) -> Iterator[Finding]:
     if match is None:
         hint = f"write `<!-- contents -->` and `<!-- /contents -->`, then {_HINT}"
         yield RULE.find(Span.whole(FILE), "there is no place for what the book holds", hint)
-    elif write_skill(text, scope.book, scope.config, scope.tree) != text:
+    elif (written := write_skill(text, scope.book, scope.config, scope.tree)) != text:
         span = Span(FILE, text.count("\n", 0, match.start()) + 1)
-        yield RULE.find(span, "this is not what the book holds", _HINT)
+        change = describe_change(text, written, "the book")
+        yield RULE.find(span, "this list is not what the book contains", f"{change}; {_HINT}")
     skill = parse_chapter(FILE, text)
     others = [replace(chapter, links=(), definitions=()) for chapter in scope.book.chapters]
     links = resolve_book(

@@ -39,9 +39,7 @@ def new(kind: str, name: str, chapter: str, root: Path) -> None:
             print(f"quote the table in a chapter:\n\n{quote_view(name)}", end="")
 
 
-def begin(
-    root: Path, kind: str, name: str, chapter: str = "", source: str = ""
-) -> Iterable[str]:
+def begin(root: Path, kind: str, name: str, chapter: str = "", source: str = "") -> Iterable[str]:
     """Write the files of a new part. Returns the paths of what is new or changed. `source` is that
     of the figures of a view."""
     from bindery.check.inspect import read_book

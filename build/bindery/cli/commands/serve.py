@@ -35,7 +35,12 @@ _ALIVE_SECONDS = 15.0
 
 @click.command("serve")
 @root_option
-@click.option("--port", type=int, default=8000, help="Where browsers find it; 0 is any free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    help="Port to listen on; 0 takes any free port.",
+)
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
 def serve(root: Path, port: int, opens: bool) -> None:
     """Show the book in a browser, and show it again after each change.

@@ -15,7 +15,7 @@ _REQUEST = "dist/pull-request.md"
 
 @click.command("submit")
 @click.argument(
-    "names", nargs=-1, metavar="[RECORD]...", help="Without one, those that git does not know yet."
+    "names", nargs=-1, metavar="[RECORD]...", help="Records to prepare.  [default: all not in git]"
 )
 @click.option(
     "--by",
@@ -33,7 +33,7 @@ def submit(names: tuple[str, ...], by: str, root: Path) -> None:
     from bindery.core.repository import RECORDS_FOLDER
     from bindery.core.whole_files import write_whole
     from bindery.evidence import record_list
-    from bindery.evidence.records import CONTRIBUTOR
+    from bindery.evidence.records import CONTRIBUTOR, DEMO
     from bindery.runs.contribute import contribute, find_new_records, write_request, write_title
 
     if not re.fullmatch(CONTRIBUTOR, by):
@@ -46,7 +46,14 @@ def submit(names: tuple[str, ...], by: str, root: Path) -> None:
     chosen = {}
     for name in names or find_new_records(inspection.tree.root):
         entry = record_list.find_record(name, listed)
-        chosen[f"{RECORDS_FOLDER}/{entry.record}.json"] = entry
+        path = f"{RECORDS_FOLDER}/{entry.record}.json"
+        if entry.profile == DEMO:
+            print(f"left out: {path}, a demo record: it only shows that the tool runs")
+        else:
+            chosen[path] = entry
+    if not chosen:
+        hint = "measure with `bindery run TOOL --profile full`"
+        raise refuse(RECORDS_FOLDER, "there are only demo records to submit", hint)
     findings = [f for f in inspection.findings if f.span.path in chosen]
     for path, entry in chosen.items():
         if entry.stale:
@@ -69,7 +76,7 @@ def submit(names: tuple[str, ...], by: str, root: Path) -> None:
     print(
         *(f"ready: {path}" for path in records),
         f"the text of the pull request: {_REQUEST}",
-        "next: read all three, then",
+        "next: read these files, then",
         "  git switch --create records",
         f"  git add {shlex.join(files)}",
         f"  git commit --message {shlex.quote(title)}",

@@ -2,11 +2,11 @@
 
 A run is compared with a record of the same tool, method, hardware, power limit, nodes, ranks and
 settings, and a row with the row that has the same keys; a tool declares keys and settings in its
-terms (see `declaration`). A failed run can be compared, but is not a reference. The expected range
-is `recorded * (1 ± max(tolerance, spread))`. The spread is that of the recorded samples
-(interquartile range over median): the median of another run should be within it. The tolerance
-covers the difference between two machines of the same kind. Beyond three times this margin, a row
-is far off.
+terms (see `declaration`). If the hardware of the run is unknown, the numbers are shown without a
+verdict. A failed run can be compared, but is not a reference. The expected range is
+`recorded * (1 ± max(tolerance, spread))`. The spread is that of the recorded samples (interquartile
+range over median): the median of another run should be within it. The tolerance covers the
+difference between two machines of the same kind. Beyond three times this margin, a row is far off.
 
 The whole run is judged by the geometric mean of yours over recorded, with the median margin of its
 rows, and by any row that is far worse.
@@ -27,6 +27,7 @@ from bindery.evidence.records import Machine, Record, Scalar, ToolOutput
 
 TOLERANCE = 0.05
 FAR = 3.0
+NOT_JUDGED = "not judged"
 _LISTED = 5
 _REASONS = 3
 
@@ -196,6 +197,7 @@ class RowVerdict:
     recorded: Recorded
     margin: float
     """The margin, as a share of the recorded value."""
+    is_judged: bool
 
     @property
     def ratio(self) -> float:
@@ -203,7 +205,7 @@ class RowVerdict:
 
     @property
     def verdict(self) -> str:
-        return judge_ratio(self.ratio, self.margin)
+        return judge_ratio(self.ratio, self.margin) if self.is_judged else NOT_JUDGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,8 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        return judge_ratio(self.ratio, self.margin)
+        is_judged = knows_hardware(self.run, self.terms)
+        return judge_ratio(self.ratio, self.margin) if is_judged else NOT_JUDGED
 
     @property
     def is_worse(self) -> bool:
@@ -240,6 +243,11 @@ class Comparison:
 def is_worse(verdict: str, terms: Terms) -> bool:
     """Whether a number is on the wrong side of what is expected."""
     return verdict.endswith("below" if terms.higher_is_better else "above")
+
+
+def knows_hardware(run: Run, terms: Terms) -> bool:
+    """Whether the hardware is compared: that of a machine, or the device that the tool names."""
+    return run.machine is not None or any(place.endswith("device_model") for place in terms.alike)
 
 
 def judge_ratio(ratio: float, margin: float) -> str:
@@ -304,7 +312,8 @@ def _match_rows(
         else:
             yours, spread = _read_number(row, terms.value) or 0.0, _read_number(row, terms.spread)
             margin = max(tolerance, recorded.spread or 0.0)
-            rows.append(RowVerdict(key, member, yours, spread, recorded, margin))
+            is_judged = knows_hardware(run, terms)
+            rows.append(RowVerdict(key, member, yours, spread, recorded, margin, is_judged))
     return rows, left_out
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from bindery.core.report import count_noun
 from bindery.core.units import UNITS
 from bindery.evidence.compare.judge import (
+    NOT_JUDGED,
     Comparison,
     RowVerdict,
     describe_power_limit,
@@ -67,7 +68,7 @@ def write_sentences(comparison: Comparison) -> list[str]:
             f"{len(rows)} rows; expected {low:.1f} to {high:.1f} %: {comparison.verdict}"
         )
     sentences = [head]
-    if len(rows) > 1:
+    if len(rows) > 1 and comparison.verdict != NOT_JUDGED:
         verdicts = [row.verdict for row in rows]
         counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)]
         sentences.append(f"rows: {', '.join(counts)}")
@@ -86,8 +87,9 @@ def write_sentences(comparison: Comparison) -> list[str]:
     limit = describe_power_limit(record.machine)
     if run.machine is None:
         sentences.append(
-            f"not checked: whether yours is also {record.machine.hardware}; pass the facts of the "
-            "machine (env_report.py --json FILE) with --facts FILE"
+            f"{NOT_JUDGED if comparison.verdict == NOT_JUDGED else 'not checked'}: whether your "
+            f"hardware is also {record.machine.hardware} is unknown; run "
+            "`env_report.py --json FILE` on that machine and pass --facts FILE"
         )
     elif limit and not describe_power_limit(run.machine):
         sentences.append(f"not checked: whether yours also has a power limit of {limit}")
