@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bindery.core.cache import Cache
     from bindery.core.repository import Tree
 
-CLEAN, FINDINGS, WRONG_USE, BUG = 0, 1, 2, 70
+CLEAN, FINDINGS, USAGE_ERROR, BUG = 0, 1, 2, 70
 BROKEN_PIPE = 141
 """The status that shells report for a program killed by SIGPIPE."""
 
@@ -79,7 +79,7 @@ python_option = click.option(
     " runs bindery; python3 in a container]",
 )
 why_option = click.option(
-    "--why", is_flag=True, help="Show what was rebuilt rather than taken from the cache, and why."
+    "--why", is_flag=True, help="Show what was rebuilt instead of taken from the cache, and why."
 )
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 from bindery import __version__
-from bindery.cli.console import BROKEN_PIPE, BUG, FINDINGS, WRONG_USE, print_troubles
+from bindery.cli.console import BROKEN_PIPE, BUG, FINDINGS, USAGE_ERROR, print_troubles
 from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
 
 VERBS = {
@@ -134,13 +134,13 @@ def main() -> None:
         sys.exit(bindery.main(prog_name="bindery", standalone_mode=False))
     except click.ClickException as error:
         error.show()
-        sys.exit(WRONG_USE)
+        sys.exit(USAGE_ERROR)
     except ConfigError as error:
-        _stop(error, WRONG_USE)
+        _stop(error, USAGE_ERROR)
     except BookError as error:
         _stop(error, FINDINGS)
     except OSError as error:
-        _stop(_explain_trouble(error), WRONG_USE)
+        _stop(_explain_trouble(error), USAGE_ERROR)
     except (KeyboardInterrupt, click.Abort):
         print("interrupted; existing files are unchanged", file=sys.stderr)
         sys.exit(130)

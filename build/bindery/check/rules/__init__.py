@@ -118,21 +118,20 @@ _ALONE: Sequence[Check] = tuple(
 """Those that read one chapter and `words` and `maths` of chapters.yaml, and nothing else."""
 _TOGETHER = tuple(check for check in dict.fromkeys(CHECKS.values()) if check not in _ALONE)
 
-_WEB = "the answer of a web server, reported by `bindery links --external`"
 REPORTED_ELSEWHERE: Mapping[str, str] = {
     "changed-output": "a tool no longer prints what the book quotes, reported by `bindery verify`",
     "config": "an error in chapters.yaml, an option or an argument, reported by every command",
     "disk": "a file cannot be read or written, reported by every command",
-    "engine-message": "a message of WeasyPrint, pandoc or the search indexer during a build",
+    "engine-message": "WeasyPrint, pandoc or the search indexer reported a problem during a build",
     "failed-run": "a tool failed, reported by `bindery run`",
-    "gone-finding": "an accepted finding that no longer occurs",
+    "gone-finding": "a finding listed in the baseline no longer occurs, so its line can go",
     "incomplete-output": "a page, table, figure or link is missing from an output",
     "refused-move": "a move would break something, reported by `bindery mv`",
-    "second-opinion": "an output and its source disagree on a link, reported by `bindery links`",
-    "unformatted": "a paragraph or table that `bindery format` cannot format",
-    "web-anchor": _WEB,
-    "web-dead": _WEB,
-    "web-moved": _WEB,
+    "second-opinion": "`bindery links`: a link in an output does not lead where its source says",
+    "unformatted": "`bindery format` cannot format a paragraph or table",
+    "web-anchor": "a page on the web lacks the anchor, reported by `bindery links --external`",
+    "web-dead": "a page on the web is gone, reported by `bindery links --external`",
+    "web-moved": "a page on the web has moved, reported by `bindery links --external`",
 }
 """Findings reported by other commands than `check`."""
 

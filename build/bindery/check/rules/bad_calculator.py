@@ -1,5 +1,8 @@
-"""bad-calculator: a tool is declared to have calculators, but has none or one that the site cannot
-translate. The rule reads the tool's source and does not run it."""
+"""bad-calculator: a tool has `calculators: true` in chapters.yaml, but the site cannot offer any.
+
+The tool declares no calculator, or one uses Python that the site cannot translate to JavaScript.
+The check reads the tool's source and does not run it.
+"""
 
 from __future__ import annotations
 

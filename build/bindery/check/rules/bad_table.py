@@ -1,4 +1,8 @@
-"""bad-table: GitHub renders a table differently from its source, or as plain text."""
+"""bad-table: GitHub renders a table differently from its source, or as plain text.
+
+Typical causes: a row with more cells than the header, a `|` inside inline code (write `\\|`), an
+empty line inside the table, or no line of dashes below the header.
+"""
 
 from __future__ import annotations
 

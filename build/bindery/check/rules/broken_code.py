@@ -1,9 +1,8 @@
-"""broken-code: a block of code that breaks off where the reader copies it: Python, shell, YAML,
-JSON and TOML by their labels.
+"""broken-code: a code block does not parse in the language of its label, so a reader who copies it
+gets an error. Checked are Python, shell, YAML, JSON and TOML.
 
-Code in a book is often a part of a file, or has something left out. What is left out on purpose,
-with three dots or between angle brackets, is not a fault, nor is a part that would be in a whole.
-A block that shows output, such as `python out`, is not judged.
+Not reported are excerpts of larger files, text left out with `...`, placeholders such as
+`<your bucket>`, and blocks labeled as output, such as `python out`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ from bindery.core.model import Finding, Severity
 from bindery.markdown.prose import Fence
 from bindery.tools.command_lines.shell import Command, ShellFault, iterate_prompted, read_shell
 
-RULE = Rule("broken-code", Severity.ERROR, "a block of code is not in the language of its label")
+RULE = Rule(
+    "broken-code", Severity.ERROR, "a code block does not parse in the language of its label"
+)
 
 _JUDGED = {
     "python": "Python", "py": "Python", "python3": "Python", "ipython": "Python",

@@ -1,5 +1,8 @@
-"""broken-image: an image file is damaged, has a format that ebook readers do not support, or is an
-SVG that runs scripts or loads other files when opened directly."""
+"""broken-image: an image file is damaged, or is not PNG, JPEG, GIF, WebP or SVG.
+
+Checks the beginning and the end of the file and does not decode pixels. An SVG must not run scripts
+or load other files, because the site also offers the file itself.
+"""
 
 from __future__ import annotations
 

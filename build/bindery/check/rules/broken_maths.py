@@ -1,4 +1,7 @@
-"""broken-maths: a formula cannot be typeset. Checked only if chapters.yaml turns formulas on."""
+r"""broken-maths: a formula cannot be typeset.
+
+Checked only with `maths: true` in chapters.yaml. Write a dollar sign in prose as `\$`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""duplicate-anchor: two places in a chapter have the same anchor, so links reach only the first."""
+"""duplicate-anchor: two places in a chapter have the same anchor, so links reach only the first.
+
+Headings with the same text are fine: GitHub appends `-1`, `-2` to their anchors. Reported are
+repeated `<a id>`, and headings whose numbered anchor is taken: "Setup 1" beside two "Setup".
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""foreign-syntax: syntax of another book tool, which readers see as text.
+"""foreign-syntax: the text uses syntax of another book tool, which readers see as it is typed.
 
-Each kind is reported once per chapter, where it is first used. Code and comments may show it.
+Each kind is reported once per chapter, at its first use. Code and comments may contain it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""gutted-section: a section that other places link to has lost most of its text.
+"""gutted-section: a section that other places link to has lost more than half of its words.
 
-The anchor still exists, so no link is dead, but the content has usually moved elsewhere. Checked
-only when comparing with an older revision.
+The anchor still exists, so no link is dead, but what the links promise has usually moved elsewhere.
+Checked only with `--since`, for sections that had at least 30 words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""house-word: a word that `words:` in chapters.yaml replaces by another."""
+"""house-word: the text uses a word that `words` in chapters.yaml replaces by another.
+
+Quotations, link texts and code are not checked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""large-image: an image has more bytes or pixels than a reader can see."""
+"""large-image: an image has more bytes or pixels than a reader can see: more than 500 kB, or more
+than 2400 pixels across."""
 
 from __future__ import annotations
 

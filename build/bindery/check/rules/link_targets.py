@@ -31,31 +31,32 @@ DEAD_LINK = Rule(
     "dead-link",
     Severity.ERROR,
     "a link target does not exist",
-    "A link leads to a file that does not exist, or has no usable target.",
+    "A link leads to a file that does not exist, or has no target.",
 )
 DEAD_ANCHOR = Rule(
     "dead-anchor",
     Severity.ERROR,
     "a link leads to an anchor that no heading has",
-    "The chapter exists, but the anchor does not.",
+    "The file exists, but no heading or `<a id>` in it has this anchor. Anchors are those of "
+    "GitHub: `## Set up NCCL` is `#set-up-nccl`.",
 )
 DIRECTORY_ANCHOR = Rule(
     "directory-anchor",
     Severity.ERROR,
     "a link asks for an anchor in a folder",
-    "On GitHub `folder#anchor` opens the folder and ignores the anchor.",
+    "GitHub opens `folder#anchor` and ignores the anchor. Link to `folder/README.md#anchor`.",
 )
 CASE_MISMATCH = Rule(
     "case-mismatch",
     Severity.ERROR,
     "a path differs from the file name in case",
-    "Such a path works only on a case-insensitive file system.",
+    "Such a path works only on file systems that ignore case, as on macOS and Windows.",
 )
 NESTED_URL = Rule(
     "nested-url",
     Severity.ERROR,
     "a URL contains another URL",
-    "A URL is wrapped in another, usually after a careless search and replace.",
+    "One URL is inside another, usually after a careless search and replace.",
 )
 MISSING_IMAGE = Rule("missing-image", Severity.ERROR, "an image does not exist")
 RULES = (

@@ -1,7 +1,7 @@
 """mixed-machines: a view would mix records of different machines.
 
 A new record from other hardware must not change a table. A view over records therefore selects a
-machine, shows the hardware in a column, or names its records.
+machine in its WHERE clause, shows the hardware in a column, or names its records.
 """
 
 from __future__ import annotations

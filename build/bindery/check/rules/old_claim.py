@@ -1,4 +1,8 @@
-"""old-claim: a dated claim is older than its shelf life, or a predicted date has passed."""
+"""old-claim: a dated claim is older than its shelf life, or a predicted date has passed.
+
+Reported are "as of June 2024" after 18 months (or `claims: shelf_life` in chapters.yaml), and "will
+be released in 2025" after 2025.
+"""
 
 from __future__ import annotations
 

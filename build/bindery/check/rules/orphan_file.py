@@ -1,9 +1,9 @@
-"""orphan-file: a file in the folder of the book that nothing points to.
+"""orphan-file: nothing in the book uses a file in its folder.
 
-An image has to be shown. Any other file is in use where a chapter links it or names it, in a
-command say, where a folder is linked that holds it, or where a file beside it names it. Those of
-one folder are one finding. What book tools and package managers read needs no link, nor does what
-they name, or Markdown that is no chapter.
+An image is used if a chapter shows it. Any other file is used if a chapter links to it or to its
+folder, if a chapter names it, for example in a command, or if a file in the same folder names it.
+Unused files in one folder are reported together. Not reported are files that book tools and package
+managers read, and files named there or in Markdown files that are not chapters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bindery.core.model import Finding, Outside, Severity, Span, ToFile, WrongCa
 from bindery.core.report import count_more
 from bindery.core.repository import MARKDOWN, RECORDS_FOLDER
 
-RULE = Rule("orphan-file", Severity.WARNING, "nothing in the book points to a file of its folder")
+RULE = Rule("orphan-file", Severity.WARNING, "nothing in the book uses a file in its folder")
 
 _OR = "remove it, or add it to 'not_chapters' in chapters.yaml"
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif")

@@ -1,4 +1,7 @@
-"""remote-image: the site can show an image on the web, ebooks cannot include it."""
+"""remote-image: an image is loaded from the web. The site shows it, but ebooks cannot include it.
+
+Save the image in the book.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""renamed-variable: an environment variable has been renamed, and the old name fails silently.
+"""renamed-variable: an environment variable has been renamed, and programs ignore the old name
+without an error.
 
-`renamed_variables.toml` lists the names. Text that also gives the new name, or calls the old one
-deprecated, is about the change and is skipped.
+bindery brings the list of names. Text that also gives the new name, or calls the old one
+deprecated, is not reported.
 """
 
 from __future__ import annotations

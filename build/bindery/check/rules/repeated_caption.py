@@ -1,4 +1,8 @@
-"""repeated-caption: a caption repeats the heading above it. Outputs omit such captions."""
+"""repeated-caption: a caption only repeats words of the heading above it.
+
+Captions are the titles of views and of images that are a paragraph of their own. Outputs leave such
+a caption out. Say what the reader should see in the table or image.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""repeated-reference: a label has two destinations, and every link uses the first."""
+"""repeated-reference: a label is defined twice. Every link uses the first definition."""
 
 from __future__ import annotations
 

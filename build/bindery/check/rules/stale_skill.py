@@ -1,8 +1,8 @@
-"""stale-skill: SKILL.md does not say of the book what `bindery fill` would write there.
+"""stale-skill: SKILL.md does not list the current chapters, sections and tools.
 
-Agents read SKILL.md in the root of a repository. Its front matter and words are the author's; its
-links are checked like those of a chapter. `bindery fill` lists the chapters, their sections and the
-tools between `<!-- contents -->` and `<!-- /contents -->`.
+Agents read SKILL.md in the root of a repository. `bindery fill` writes the list between
+`<!-- contents -->` and `<!-- /contents -->`. The rest of the file is yours; links in it are checked
+like those of a chapter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bindery.core.repository import Tree, join_lines
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.tools.tool_source import read_docstring
 
-RULE = Rule("stale-skill", Severity.ERROR, "SKILL.md does not list what the book holds")
+RULE = Rule("stale-skill", Severity.ERROR, "SKILL.md does not list what the book contains")
 FILE = "SKILL.md"
 _HINT = "run `bindery fill`"
 _CONTENTS = re.compile(r"(<!-- contents -->\n).*?(<!-- /contents -->)", re.DOTALL)
@@ -39,11 +39,11 @@ def check(scope: Scope) -> Iterator[Finding]:
     text = join_lines(scope.tree.read_bytes(FILE).decode("utf-8", "replace"))
     if not _HEAD.match(text):
         hint = "begin with `---`, `name:`, and `description:` that says when to read the book"
-        yield RULE.find(Span.whole(FILE), "agents find no name and description at the top", hint)
+        yield RULE.find(Span.whole(FILE), "there is no name and description at the top", hint)
     match = _CONTENTS.search(text)
     if match is None:
         hint = f"write `<!-- contents -->` and `<!-- /contents -->`, then {_HINT}"
-        yield RULE.find(Span.whole(FILE), "there is no place for what the book holds", hint)
+        yield RULE.find(Span.whole(FILE), "there is no place for the list of contents", hint)
     elif (written := write_skill(text, scope.book, scope.config, scope.tree)) != text:
         span = Span(FILE, text.count("\n", 0, match.start()) + 1)
         change = describe_change(text, written, "the book")
@@ -58,8 +58,8 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 
 def write_skill(text: str, book: Book, config: Config, tree: Tree) -> str:
-    """The text of SKILL.md with what the book holds; as it is where it has no place for that, or
-    the book was not read as a whole."""
+    """The text of SKILL.md with what the book contains; unchanged if it has no place for that, or
+    if the book was not read as a whole."""
     if not _is_whole(book, config):
         return text
     lines = "".join(f"{line}\n" for line in _list_contents(book, config, tree))

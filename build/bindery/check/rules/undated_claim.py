@@ -1,4 +1,8 @@
-"""undated-claim: the text says "now", and nothing tells the reader when that was."""
+"""undated-claim: the text says "currently" or "as of this writing", and no date says when that was.
+
+A date counts if it is in the same paragraph, in a heading above, in the front matter (`date:`), or
+in a line such as "Checked 2026-11." directly below a heading.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.check.time_claims import find_undated, has_date
 from bindery.core.model import Chapter, Finding, Severity
 
-RULE = Rule("undated-claim", Severity.WARNING, "a claim of today has no date")
+RULE = Rule("undated-claim", Severity.WARNING, "a claim about the present has no date")
 
 _CHECKED = re.compile(
     r"\b(?:updated?|checked|as of|written|reviewed|verified|measured|status|edition|date)\b", re.I
@@ -40,7 +44,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         for claim in find_undated(passage.prose):
             span = passage.place(claim.start, claim.end)
             if not scope.is_generated(chapter.path, span.line):
-                message = f"'{claim.words}' says now, and no reader knows when that was"
+                message = f"'{claim.words}' has no date, so readers cannot tell when that was"
                 hint = "write the date, such as 'as of 2026-11', or leave the words out"
                 yield RULE.find(span, message, hint)
 

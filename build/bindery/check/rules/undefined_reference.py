@@ -1,4 +1,5 @@
-"""undefined-reference: a link or footnote whose label is not defined, so readers see brackets."""
+"""undefined-reference: a link or footnote uses a label that is not defined, so readers see the
+brackets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""unlisted-chapter: a Markdown file in the book's folder that no part lists."""
+"""unlisted-chapter: chapters.yaml does not list a Markdown file in the book's folder, so no output
+includes it. List it under `parts`, or exclude it under `not_chapters`."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
 from bindery.core.repository import MARKDOWN
 
-RULE = Rule("unlisted-chapter", Severity.WARNING, "no part of the book lists a Markdown file")
+RULE = Rule("unlisted-chapter", Severity.WARNING, "chapters.yaml does not list a Markdown file")
 
 
 def check(scope: Scope) -> Iterator[Finding]:

@@ -19,7 +19,8 @@ RULE = Rule(
     "unused-excuse",
     Severity.WARNING,
     "an excuse matches no finding",
-    "An excuse matches no finding, or gives no reason.",
+    "A comment `<!-- bindery: allow RULE because REASON -->` matches no finding, or gives no "
+    "reason.",
 )
 
 _COMMENTS = re.compile(r"\s*(?:(?><!--.*?-->)\s*)++", re.DOTALL)

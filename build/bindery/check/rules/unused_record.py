@@ -1,7 +1,8 @@
-"""unused-record: no table quotes a record, and no later record has replaced it.
+"""unused-record: no view that a chapter quotes shows a result of a record.
 
-A record that a complete later one of the same kind has replaced may stay as history. The table
-`records` does not count as a quotation. Demo runs need not be quoted: they show that a tool runs.
+A record may stay as history if a later complete run of the same kind has replaced it. Demo records
+need not be quoted: they only show that a tool runs. A view that reads only the table `records`
+(machine, date and so on) shows no results.
 """
 
 from __future__ import annotations

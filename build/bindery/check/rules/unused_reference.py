@@ -1,4 +1,4 @@
-"""unused-reference: a link definition or footnote that nothing refers to."""
+"""unused-reference: no link or footnote mark uses a definition."""
 
 from __future__ import annotations
 

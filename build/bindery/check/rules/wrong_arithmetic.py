@@ -1,4 +1,16 @@
-"""wrong-arithmetic: a calculation in prose, inline code or a text block is wrong."""
+"""wrong-arithmetic: a calculation in prose, inline code or a text block is wrong.
+
+Checked are equations between numbers, such as `8 x 80 GB = 640 GB`, `16 GB / 320 GBps = 50 ms` and
+`320 GB (80 * 4)`, with units, percentages and functions such as `sqrt` and `log2`. A result may be
+rounded or cut off at its last digit. After `≈`, `~` or "about" it may be off by 5 %. A unit may be
+read in every usual way: GB as 10^9 or 2^30 bytes, B as bytes or billions.
+
+Not checked are equations with variables, blocks of program code, generated tables, and text that
+may not be an equation, such as "part 1 (1/2)".
+
+For `8 x 80 GB = 540 GB` the finding is "the left side gives 640 GB". Correct one of the sides; if
+the sides are meant to differ, excuse the finding.
+"""
 
 from __future__ import annotations
 

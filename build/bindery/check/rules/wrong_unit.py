@@ -1,4 +1,9 @@
-"""wrong-unit: the words around a number contradict its unit."""
+"""wrong-unit: the words around a number contradict its unit.
+
+`B` is bytes and `b` bits, `GB` an amount and `GBps` a rate, `FLOP` a count and `FLOPS` a rate.
+Reported are, for example, "80 Gb of memory" and "a bandwidth of 900 GB". Not reported are spellings
+that leave the meaning clear, product names, quotations and link texts.
+"""
 
 from __future__ import annotations
 

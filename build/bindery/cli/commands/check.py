@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,33 +29,33 @@ if TYPE_CHECKING:
 
 
 @click.command("check")
-@click.argument("paths", nargs=-1, help="Only findings in these files and folders.")
+@click.argument("paths", nargs=-1, help="Report only findings in these files and folders.")
 @root_option
 @format_option
 @click.option(
     "--since",
     metavar="REV",
-    help="Only findings in lines that were added or changed since this revision of git, "
-    "and sections that have lost most of their text since then.",
+    help="Report only findings on lines added or changed since this git revision, and sections "
+    "that have lost most of their text since then.",
 )
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Let pass the findings that this file lists, and not those of the file that "
+    help="Accept the findings listed in this file instead of those in the file that "
     "chapters.yaml names.",
 )
 @click.option(
     "--write-baseline",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write all findings of today into this file; if it is there already, only take "
-    "out of it what is gone. Then check as with --baseline.",
+    help="Write all current findings to this file; if it exists, only remove findings that no "
+    "longer occur. Then check as with --baseline.",
 )
 @click.option(
     "--explain",
     metavar="RULE",
-    help="Say what a rule reports and how to excuse it, and check nothing.",
+    help="Explain a rule and how to excuse its findings, without checking anything.",
 )
 @why_option
 def check(
@@ -67,7 +68,7 @@ def check(
     explain: str | None,
     why: bool,
 ) -> None:
-    """Report everything in the sources that is false: links, anchors, images, tables."""
+    """Check links, anchors, images, tables, calculations, commands and dates in the sources."""
     if explain is not None:
         print(_explain_rule(explain))
         raise SystemExit(CLEAN)
@@ -130,30 +131,30 @@ def _check_once(wanted: _Wanted, cache: Cache) -> _Checked:
 
 
 def _explain_rule(name: str) -> str:
-    """What a rule reports, and how its findings are excused or weighed. Raises ConfigError where
-    there is no such rule."""
+    """What a rule reports, and how to excuse its findings or change their severity. Raises
+    ConfigError if there is no such rule."""
     from bindery.check.rules import CHECKS, REPORTED_ELSEWHERE, RULES
     from bindery.core.config import ASKED_RULES
     from bindery.core.suggestions import find_nearest
 
     if name in REPORTED_ELSEWHERE:
-        weighed = f"\n\nUnder `rules` in chapters.yaml it can be turned off: `{name}: off`."
+        weighed = f"\n\nTo turn it off, write `{name}: off` under `rules` in chapters.yaml."
         return f"{name}: {REPORTED_ELSEWHERE[name]}" + (weighed if name in ASKED_RULES else "")
     if name not in RULES:
         nearest = find_nearest(name, [*RULES, *REPORTED_ELSEWHERE])
-        hint = f"did you mean '{nearest}'?" if nearest else f"they are {', '.join(sorted(RULES))}"
+        hint = f"did you mean '{nearest}'?" if nearest else f"rules: {', '.join(sorted(RULES))}"
         raise refuse("--explain", f"there is no rule '{name}'", hint)
     rule = RULES[name]
     document = sys.modules[CHECKS[rule].__module__].__doc__ or ""
     about = document.removeprefix(f"{name}: ").strip() if document.startswith(name) else ""
-    about = f"{about[:1].upper()}{about[1:]}" or rule.about
+    about = f"{about[:1].upper()}{about[1:]}" or textwrap.fill(rule.about, 100)
     about += "\n\n" if about else ""
     other = Severity.OFF if rule.severity is Severity.WARNING else Severity.WARNING
     return (
         f"{name} ({rule.severity}): {rule.summary}\n\n{about}"
-        "One finding passes with a comment above its block, or in its line, that says why:\n\n"
+        "To excuse one finding in a chapter, put a comment above its block or on its line:\n\n"
         f"    <!-- bindery: allow {name} because REASON -->\n\n"
-        "All of them weigh otherwise with this in chapters.yaml:\n\n"
+        "To change the severity of all of them, write in chapters.yaml:\n\n"
         f"    rules:\n      {name}: {other}"
     )
 

@@ -9,7 +9,7 @@ import click
 from bindery.cli.console import (
     CLEAN,
     FINDINGS,
-    WRONG_USE,
+    USAGE_ERROR,
     ListFormat,
     list_format_option,
     read_amount,
@@ -68,7 +68,7 @@ def compare(
             print(json.dumps({"record": None, "sentences": error.reasons}, indent=1))
         else:
             print("\n".join(("nothing to compare with", *error.reasons)))
-        raise SystemExit(WRONG_USE) from None
+        raise SystemExit(USAGE_ERROR) from None
     if output is ListFormat.JSON:
         document = verdicts.make_document(comparison, share)
         print(json.dumps(document, indent=1, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""`bindery fill`: what views and files give, written into the chapters, or compared."""
+"""`bindery fill`: write the results of views and files into the chapters, or compare them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 @click.command("fill")
 @root_option
-@click.option("--check", "only_check", is_flag=True, help="Compare, and write nothing.")
+@click.option("--check", "only_check", is_flag=True, help="Only compare, and write nothing.")
 def fill(
     root: Path,
     only_check: bool,
 ) -> None:
-    """Write tables, values, plots and excerpts into the chapters, and what the book holds into
-    SKILL.md; or compare them."""
+    """Write tables, values, plots and excerpts into chapters, and the contents into SKILL.md."""
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
 
@@ -48,13 +47,13 @@ def fill(
     errors = sum(finding.severity is Severity.ERROR for finding in chosen)
     summary = f"compared {', '.join(counts)}: {count_noun(errors, 'error')}"
     print_findings(chosen, inspection, Format.TEXT, summary=summary)
-    # A new record that no table quotes is told, and is no fault of what was filled.
+    # A new record that no table quotes is reported, but nothing is wrong with the chapters.
     faults = [finding for finding in chosen if finding.rule != "unused-record"]
     raise SystemExit(FINDINGS if faults else CLEAN)
 
 
 def fill_book(inspection: Inspection) -> bool:
-    """Write what is not as it should be, and say so. Gives whether anything was written."""
+    """Write everything that differs, and print it. Returns whether anything was written."""
     from bindery.core.report import count_noun
     from bindery.core.whole_files import write_whole
     from bindery.evidence.plots.files import draw_figures
@@ -81,7 +80,7 @@ def fill_book(inspection: Inspection) -> bool:
 
 
 def fill_skill(inspection: Inspection) -> bool:
-    """Write what the book holds into SKILL.md, if there is one. Gives whether it was written."""
+    """Write the contents of the book into SKILL.md if it exists. Returns whether it was written."""
     from bindery.check.rules import stale_skill
     from bindery.core.repository import join_lines
     from bindery.core.whole_files import write_whole

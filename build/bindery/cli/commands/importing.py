@@ -1,4 +1,4 @@
-"""`bindery import`: chapters.yaml from the contents of another tool, and its syntax rewritten."""
+"""`bindery import`: chapters.yaml from another tool's table of contents, and syntax rewritten."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument(
-    "folder", type=click.Path(path_type=Path), metavar="DIR", help="The folder of the book."
+    "folder", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the book."
 )
 @click.option(
     "--convert", is_flag=True, help="Rewrite the syntax of the other tool as GitHub Markdown."
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 @click.option(
-    "--force", is_flag=True, help="Write chapters.yaml anew; convert what git could not bring back."
+    "--force", is_flag=True, help="Replace chapters.yaml; also convert files that are not in git."
 )
 def import_book(
     folder: Path,
@@ -33,12 +33,12 @@ def import_book(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Write chapters.yaml from the contents of another tool, or from the folders.
+    """Write chapters.yaml from another tool's table of contents, or from the folders.
 
-    Reads what is there of chapters-md.txt, SUMMARY.md (mdBook), mkdocs.yml, _toc.yml (Jupyter
-    Book), myst.yml, _quarto.yml, _toctree.yml (Hugging Face), or the toctree of an index.md
-    (Sphinx, d2l). Without any, each folder at the top is a part. A chapters.yaml that is there
-    gets the new chapters and loses those whose file is gone; all else in it stays.
+    Reads chapters-md.txt, SUMMARY.md (mdBook), mkdocs.yml, _toc.yml (Jupyter Book), myst.yml,
+    _quarto.yml, _toctree.yml (Hugging Face), or the toctree of an index.md (Sphinx, d2l). Without
+    any of them, each top-level folder becomes a part. An existing chapters.yaml gains new chapters
+    and loses those whose file is gone; nothing else in it changes.
     """
     from bindery.book.importing import holds_formula, import_contents
     from bindery.core.repository import Tree

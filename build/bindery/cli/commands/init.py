@@ -1,4 +1,4 @@
-"""`bindery init`: a new book, or a book of the Markdown files that are there."""
+"""`bindery init`: a new book, or a book made of existing Markdown files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from bindery.core.model import refuse
 def init(folder: Path) -> None:
     """Start a new book, or turn existing Markdown into one.
 
-    Writes chapters.yaml and a workflow with which GitHub checks and publishes the book. Where there
-    is no Markdown, also two chapters, a table and a tool. Nothing that is there is changed.
+    Writes chapters.yaml and a GitHub workflow that checks and publishes the book. If there is no
+    Markdown, also writes two chapters, a table and a tool. Existing files are not changed.
     """
     from bindery.book.importing import import_contents
     from bindery.core.repository import MARKDOWN, Tree
     from bindery.core.whole_files import write_whole
 
     if (folder / "chapters.yaml").exists():
-        message = f"there is a book in '{folder}' already"
+        message = f"there is already a book in '{folder}'"
         raise refuse(str(folder / "chapters.yaml"), message, "go on with `bindery check`")
     folder.mkdir(parents=True, exist_ok=True)
     written: list[str] = []

@@ -22,7 +22,7 @@ def mv(
     force: bool,
     root: Path,
 ) -> None:
-    """Move a chapter, folder or file; update links and chapters.yaml, redirect the old address."""
+    """Move a chapter, folder or file, update links and chapters.yaml, and redirect the address."""
     from bindery.book.load import load_book
     from bindery.book.markdown_files import read_documents
     from bindery.check.baseline_use import prepare_carrying

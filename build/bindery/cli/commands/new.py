@@ -15,17 +15,22 @@ from bindery.cli.console import root_option
 @click.argument("kind", type=click.Choice(("chapter", "tool", "view")))
 @click.argument(
     "name",
-    help="Of a chapter its path, such as storage/nfs; of a tool its name, which may begin with a"
-    " folder below scripts/.",
+    help="Path of a chapter, such as storage/nfs; name of a tool, with its folder below scripts/"
+    " if it is in one; name of a view.",
 )
 @click.option(
-    "--in", "chapter", default="", metavar="CHAPTER", help="The chapter that quotes a new view."
+    "--in",
+    "chapter",
+    default="",
+    show_default=False,
+    metavar="CHAPTER",
+    help="Chapter to quote a new view in.",
 )
 @root_option
 def new(kind: str, name: str, chapter: str, root: Path) -> None:
-    """Start a chapter, a tool or a view, and list it in chapters.yaml.
+    """Start a chapter, a tool or a view; list chapters and tools in chapters.yaml.
 
-    A tool comes with a test, and with the kit that it imports. A view comes with two rows of data.
+    A tool comes with a test and the kit modules it imports, a view with two example rows of data.
     """
     print(*(f"wrote {path}" for path in begin(root, kind, name, chapter)), sep="\n")
     if kind == "tool":

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 lenient_option = click.option(
-    "--lenient", is_flag=True, help="Build in spite of errors, and list them."
+    "--lenient", is_flag=True, help="Build despite errors, and list them."
 )
 ORDER = ("pdf", "epub", "html")
 """The EPUB has the page numbers of the PDF, and the site offers both."""
@@ -49,7 +49,7 @@ ORDER = ("pdf", "epub", "html")
 @quiet_option
 @why_option
 def build(root: Path, out: Path | None, lenient: bool, quiet: bool, why: bool) -> None:
-    """Build all outputs: PDF, EPUB, and the site that offers them."""
+    """Build all outputs: the PDF, the EPUB, and the site with links to both."""
     _build((), root, out, lenient, quiet, why)
 
 
@@ -70,7 +70,7 @@ def html(root: Path, out: Path | None, lenient: bool, quiet: bool, why: bool) ->
 @click.option(
     "--paper",
     type=click.Choice(PAPERS),
-    help="Lay out for this paper, whatever chapters.yaml asks for; give --out too to keep both.",
+    help="Paper size, instead of that in chapters.yaml; with another --out you keep both.",
 )
 @lenient_option
 @quiet_option

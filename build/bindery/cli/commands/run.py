@@ -26,29 +26,31 @@ if TYPE_CHECKING:
 
 
 @click.command("run", context_settings={"allow_extra_args": True})
-@click.argument("tool", required=False, help="A tool that chapters.yaml names.")
-@click.option("--profile", default="demo", help="Which set of arguments: demo or full.")
-@click.option("--timeout", default="1h", metavar="TIME", help="Stop after this: 90, 10m, 2h.")
+@click.argument("tool", required=False, help="A tool listed in chapters.yaml.")
+@click.option("--profile", default="demo", help="Arguments to use: demo or full.")
+@click.option(
+    "--timeout", default="1h", metavar="TIME", help="Stop after this time, such as 90s, 10m or 2h."
+)
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="Stop above this: 8, 8GiB, 500MiB. The default is nine tenths of the free memory.",
+    help="Stop above this much memory, such as 8GiB or 500MiB.  [default: 90 % of the free memory]",
 )
-@click.option("--output", default="16MiB", metavar="SIZE", help="Stop when it printed this much.")
+@click.option("--output", default="16MiB", metavar="SIZE", help="Stop after this much output.")
 @click.option("--ranks", type=click.IntRange(min=1), help="Ranks per node, started by torchrun.")
 @click.option(
-    "--env", multiple=True, metavar="NAME", help="An environment variable to pass on; repeatable."
+    "--env", multiple=True, metavar="NAME", help="Environment variable to pass on; repeatable."
 )
 @python_option
 @click.option(
-    "--text", multiple=True, metavar="NAME", help="Store the tool's output for this text instead."
+    "--text", multiple=True, metavar="NAME", help="Only store the tool's output for this text."
 )
-@click.option("--texts", is_flag=True, help="Store the tool's output for each of its texts.")
+@click.option("--texts", is_flag=True, help="Only store the tool's output for all its texts.")
 @click.option(
     "--on",
     type=click.Choice(("local", "slurm")),
     default="local",
-    help="Where to run it: on this machine or on a cluster.",
+    help="Where to run the tool.",
 )
 @slurm_options
 @click.option(
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     "collected",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Make the records of a Slurm run submitted with --no-wait.",
+    help="Write the records of a Slurm run that was submitted with --no-wait.",
 )
 @root_option
 @quiet_option

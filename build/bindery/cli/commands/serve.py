@@ -1,5 +1,4 @@
-"""`bindery serve`: the site as it will be, made while it is looked at, and made again at each
-change."""
+"""`bindery serve`: a preview of the site. Pages are made on request, and again after a change."""
 
 from __future__ import annotations
 
@@ -41,11 +40,11 @@ _ALIVE_SECONDS = 15.0
     default=8000,
     help="Port to listen on; 0 takes any free port.",
 )
-@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
+@click.option("--open", "opens", is_flag=True, help="Open the book in a browser.")
 def serve(root: Path, port: int, opens: bool) -> None:
-    """Show the book in a browser, and show it again after each change.
+    """Show the book in a browser, and reload it after each change.
 
-    Pages keep their place, and say below each block what `bindery check` finds in it.
+    Pages keep their scroll position and show what `bindery check` finds below each block.
     """
     from bindery.check.watch import wait_for_changes
 
@@ -64,7 +63,7 @@ def serve(root: Path, port: int, opens: bool) -> None:
                     raise ConfigError(*book.trouble)
                 address = f"http://{_HOST}:{server.server_port}/"
                 threading.Thread(target=server.serve_forever, daemon=True).start()
-                print(f"{address} shows the book; Ctrl-C ends it", flush=True)
+                print(f"{address} shows the book; press Ctrl-C to stop", flush=True)
                 if opens:
                     webbrowser.open(address)
             book.shown.wait(_PATIENCE_SECONDS)  # a page that is looked at comes before the check

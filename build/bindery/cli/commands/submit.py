@@ -21,12 +21,14 @@ _REQUEST = "dist/pull-request.md"
     "--by",
     default="anonymous",
     metavar="LOGIN",
-    help="Your name on GitHub, which the book shows where it quotes your record.",
+    help="Your GitHub login, shown where the book quotes your record.",
 )
 @root_option
 def submit(names: tuple[str, ...], by: str, root: Path) -> None:
-    """Prepare new records for a pull request: check them, remove names, mark them as contributed,
-    and write its text. Nothing is sent."""
+    """Prepare new records for a pull request, and write its text. Nothing is sent.
+
+    Checks the records, removes names of people, hosts and folders, and marks them as contributed.
+    """
     from bindery.check.inspect import inspect_book
     from bindery.core.build_date import read_today
     from bindery.core.model import BookError, Finding, Severity, Span, refuse

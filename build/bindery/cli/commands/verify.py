@@ -19,9 +19,9 @@ def verify(
     python: str,
     root: Path,
 ) -> None:
-    """Repeat runs of tools: texts must match exactly, demo results in value or shape.
+    """Run tools again: texts must be identical, demo results the same in value or in shape.
 
-    A tool that needs a package which is not installed is skipped.
+    Tools that need a package that is not installed are skipped.
     """
     from bindery.core.report import count_noun
     from bindery.runs.verify import verify_tools
