@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,9 @@ class Proof:
     def count_missing_images(self) -> int:
         return sum(chapter.missing_images for chapter in self.chapters)
 
-    def summarise(self) -> str:
+    def summarise(self, listed: Container[str]) -> str:
+        """One line. `listed` are the paths of the chapters that chapters.yaml lists: the appendix
+        of records and sources is generated."""
         counts = ", ".join(count_noun(self.count(kind), _NOUNS[kind]) for kind in KINDS)
         pages = f", {count_noun(self.pages, 'page')}" if self.pages is not None else ""
         plain = sum(chapter.plain_links for chapter in self.chapters)
@@ -93,7 +95,11 @@ class Proof:
         but = f" but for {count_noun(lost, 'missing image')}" if lost else ""
         gone = count_noun(len(self.lacks), "thing")
         state = f"incomplete, {gone} lost" if self.lacks else "complete"
-        return f"{state}{but}: {counts} in {count_noun(len(self.chapters), 'chapter')}{pages}{rest}"
+        number = sum(chapter.chapter in listed for chapter in self.chapters)
+        chapters = count_noun(number, "chapter")
+        if number < len(self.chapters):
+            chapters += " and the generated appendix"
+        return f"{state}{but}: {counts} in {chapters}{pages}{rest}"
 
     def report_lacks(self, hint: str = "please report this with the chapter") -> list[Finding]:
         """A finding for each thing that is missing."""

@@ -232,6 +232,8 @@ def test_the_appendix_lists_every_record_and_data_file(open_page: Callable[..., 
     assert published == [["Chips & boards", "3", "vendor 3, reported 1", "4"]]
     assert [a.get("id") for a in article.xpath(".//td//*[@id]")] == ["r1", "r2"]
     assert "../index.html#measured" in {link.get("href") for link in article.iter("a")}
+    front = open_page("index.html").getroottree().getroot()
+    assert "2 chapters, 4 tables, 2 tools, 2 recorded runs" in front.text_content()
 
 
 HARSH = st.text(st.sampled_from("ab1 \\`*_{}[]<>()#+-.!|~&$:@^/\"'=?;%w\t\n"), max_size=20)

@@ -25,7 +25,7 @@ from bindery.cli.console import (
     show_progress,
     why_option,
 )
-from bindery.core.config import PAPERS
+from bindery.core.config import PAPERS, Config
 from bindery.core.model import ConfigError, Finding, Severity, refuse
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _build(
                         lenient=skips_images, allows_losses=lenient, cache=cache,
                     )  # fmt: skip
             print_troubles([*findings, *proof.report_lacks()], inspection.tree)
-            _end_build(proof, edition, folder, path, root)
+            _end_build(proof, edition, inspection.config, folder, path)
             gc.collect()  # the program collects nothing by itself
 
 
@@ -176,13 +176,13 @@ def _begin_build(
     return append_appendix(inspection), edition, find_out(root, out), lenient
 
 
-def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: Path) -> None:
+def _end_build(proof: Proof, edition: Edition, config: Config, folder: Path, path: Path) -> None:
     from bindery.core.repository import REPORT
     from bindery.render.completeness import write_proof
 
     write_proof(folder / REPORT, proof, edition, path.name)
     try:
-        shown = path.relative_to(root.resolve())
+        shown = path.relative_to(config.root.resolve())
     except ValueError:
         shown = path
-    print(f"{shown}: {proof.summarise()}")
+    print(f"{shown}: {proof.summarise({entry.path for entry in config.chapters})}")

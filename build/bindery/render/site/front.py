@@ -69,12 +69,13 @@ def _format_size(size: int, words: Wording) -> str:
 
 
 def _count_book(site: Site) -> str:
-    """The size of a book in a line: its chapters as they are numbered, the appendix left out."""
-    chapters = sum(map(str.isdigit, site.numbers.values()))
-    tables = sum(len(chapter.inventory.tables) for chapter in site.book.chapters)
+    """The size of a book in a line, as `bindery count` has it: the chapters that chapters.yaml
+    lists, without the generated appendix."""
+    chapters = [chapter for chapter in site.book.chapters if chapter is not site.appendix]
+    tables = sum(len(chapter.inventory.tables) for chapter in chapters)
     count = site.config.wording.count
     records, tools = len(site.inspection.evidence.records), site.config.tools
-    counts = [count(chapters, "chapter")]
+    counts = [count(len(chapters), "chapter")]
     counts += [count(tables, "table")] if tables else []
     counts += [count(len(tools), "tool")] if tools else []
     counts += [count(records, "recorded run")] if records else []
