@@ -1,4 +1,4 @@
-"""Markdown to a Chapter: what GitHub renders, with the place of every link.
+"""Read Markdown into a Chapter: what GitHub renders, with the position of every link.
 
 `markdown` gives the tokens, in which each link, image and raw tag knows its offset in the inline
 text, and `Locator` turns offsets into lines and columns.
@@ -87,7 +87,7 @@ class _ChapterReader:
         self.excuses: list[Excuse] = []
         self.findings: list[Finding] = []
         self.swallowed: dict[str, list[Finding]] = {}
-        """By the names of the tags."""
+        """By tag name."""
         self.headings: list[tuple[str, str]] = []
         self.levels: list[tuple[int, dict[Any, Any], Any]] = []
         self.counts = {"table": 0, "figure": 0, "code": 0}
@@ -261,7 +261,7 @@ class _ChapterReader:
             hint = "write its text between the brackets"
             self.findings.append(Finding(link.span, "dead-link", message, hint))
 
-    # --- definitions, and what lacks one ---
+    # --- definitions, and labels without one ---
 
     def _read_definitions(self) -> Iterator[Definition]:
         first: set[str] = set()
@@ -285,7 +285,7 @@ class _ChapterReader:
             yield Footnote(label, span, label in self.notes.used_footnotes)
 
     def _read_brackets(self, note: BracketNote, place: Callable[[int], tuple[int, int]]) -> None:
-        """Brackets that are not a link: their label may be undefined, or they contain prose."""
+        """Brackets that are not a link: the label is undefined, or they contain prose."""
         shape = note.shape
         if shape == "prose" or shape == "open" or shape == "apart":
             self._report_broken_link(note, place)

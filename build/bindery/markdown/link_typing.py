@@ -1,6 +1,6 @@
-"""How a destination is typed, and how it is typed again where files have moved.
+"""The style in which a destination is typed, kept when files move.
 
-What an author chose stays: angle brackets, percent signs, a leading `./` or `/`, a slash behind a
+The author's choices stay: angle brackets, percent signs, a leading `./` or `/`, a slash after a
 folder, the query and the anchor.
 """
 
@@ -19,7 +19,7 @@ Style = Literal["bare", "angle", "html", "srcset"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _DOTS = re.compile(r"(?:\./+)+")
-# What cannot be in a destination of each style; control characters cannot be in any.
+# Characters that are not allowed in each style; control characters are allowed in none.
 _NEVER = frozenset('%#?\\"<>^`{|}')
 _FORBIDDEN = {
     "bare": _NEVER | {" "},
@@ -31,24 +31,24 @@ _FORBIDDEN = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A destination that is a path: where it leads, and how its author typed it."""
+    """A destination that is a path: its target, and how the author typed it."""
 
     path: str
     """The path that it leads to, relative to the root; one outside begins with `..`."""
     style: Style
     prefix: str
-    """`./` as often as it is at the front, or `/` for a path from the root."""
+    """All leading `./`, or `/` for a path from the root."""
     slash: bool
-    """Whether a slash ends it."""
+    """Whether it ends with a slash."""
     tail: str
     """Query and anchor as typed."""
     typed: tuple[tuple[str, str], ...]
-    """Names on the way, and how each is typed."""
+    """Path components, and how each is typed."""
 
 
 def read_form(raw: str, style: Style, here: str) -> Form | None:
-    """How a destination in a file in the folder `here` is typed; None where it is not a path, or
-    escapes hide what is what. `raw` is as it is in the file."""
+    """How a destination in a file in the folder `here` is typed; None if it is not a path, or if
+    escapes make it ambiguous. `raw` is the text of the file."""
     typed = raw
     if style in ("bare", "angle") and raw.startswith("<") and raw.endswith(">"):
         typed, style = raw[1:-1], "angle"
@@ -94,8 +94,8 @@ def write_form(form: Form, here: str, path: str, *, slash: bool | None = None) -
 
 
 def encode_name(name: str, style: Style) -> str:
-    """The name of a file as it can be in a destination of a style; letters of all languages
-    stay as they are."""
+    """A file name encoded for a destination of this style; letters of all languages stay as they
+    are."""
     if name in (".", ".."):
         return name
     forbidden = _FORBIDDEN[style]
@@ -114,7 +114,7 @@ def _unescape(text: str, style: Style) -> str:
 
 
 def is_balanced(name: str) -> bool:
-    """Whether each parenthesis has its partner, as a bare destination needs it."""
+    """Whether parentheses are balanced, which a bare destination requires."""
     depth = 0
     for character in name:
         depth += (character == "(") - (character == ")")

@@ -1,4 +1,4 @@
-"""Formulas between dollars, for books that ask for them. The typesetters are the extra `maths`.
+"""Formulas between dollars, for books with `maths: true`. The typesetters are the extra `maths`.
 
 The site and the EPUB get MathML. The PDF gets a drawing, because its engine sets a fraction in
 MathML as two digits side by side.
@@ -19,9 +19,9 @@ _UNKNOWN_COMMAND = re.compile(r"<m[io]>(\\[A-Za-z]+)</m[io]>")
 _FONT_SIZE = 24.0
 """Size at which ziamath draws; its lengths are divided by it to give ems."""
 _LONGEST = 2000
-"""Characters of a formula. A longer one does not fit on a page, and takes forever to draw."""
+"""Maximum characters of a formula. A longer one does not fit on a page and is slow to draw."""
 _BRACES = re.compile(r"\\.|%[^\n]*|[{}]", re.DOTALL)
-"""Braces, and what has none that count: those behind a backslash or in a remark."""
+"""Braces, and text whose braces do not count: escaped ones and comments."""
 _WORDS = re.compile(r"[A-Z][a-z]+")
 _ENVIRONMENTS = {
     **dict.fromkeys(("align", "aligned", "alignat", "alignedat", "flalign", "split"), "align*"),
@@ -32,7 +32,7 @@ _ENVIRONMENTS = {
     **{name: name for name in ("pmatrix", "bmatrix", "Bmatrix")},
     **dict.fromkeys(("vmatrix", "Vmatrix"), "matrix"),
 }
-"""The environments of GitHub that can be set, and the one of latex2mathml that does."""
+"""GitHub's environments that can be set, and the latex2mathml environment for each."""
 _AROUND = {
     ("begin", "eqnarray"): ("", "{rcl}"),
     ("begin", "vmatrix"): (r"\left|", ""),
@@ -40,7 +40,7 @@ _AROUND = {
     ("begin", "Vmatrix"): (r"\left\|", ""),
     ("end", "Vmatrix"): ("", r"\right\|"),
 }
-"""What they need around: bars of latex2mathml do not grow."""
+"""What to put around them: the bars of latex2mathml do not grow."""
 _PARTS = re.compile(
     r"%[^\n]*"
     r"|\\(?P<edge>begin|end)\s*\{(?P<name>[^{}*]*)\*?\}"
@@ -49,19 +49,19 @@ _PARTS = re.compile(
     r"|\\(?:(?P<row>\\)(?:\*|\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\])?|[A-Za-z]+|.)",
     re.DOTALL,
 )
-"""Remarks, environments, words and ends of rows; other commands, so that none is cut in two."""
+"""Comments, environments, text and row ends; other commands, so that none is split."""
 _SIGN = re.compile(r"\\[&%#_$]|[&<>]")
 _HIDDEN = 0xE000
-"""Where the signs in words are in Unicode while a formula is converted, as latex2mathml does not
-escape them: characters without a meaning."""
+"""Private characters that stand for special ones in text during conversion, because latex2mathml
+does not escape those."""
 
 
 class MathsError(ValueError):
-    """A formula that cannot be set; the message says why."""
+    """The formula cannot be typeset; the message says why."""
 
 
 def find_missing_packages() -> list[str]:
-    """The typesetters that are not installed."""
+    """The required packages that are not installed."""
     return [name for name in PACKAGES if find_spec(name) is None]
 
 
@@ -88,13 +88,13 @@ def write_mathml(latex: str, *, is_block: bool) -> str:
 
 @cache
 def draw_maths(latex: str, *, is_block: bool) -> str:
-    """A formula as an image that is on the line of its text, with its source as alternative.
+    """A formula as an inline image, with its source as alternative text.
 
     Raises MathsError if it cannot be drawn.
     """
     _refuse_unfit(latex)
     try:
-        with warnings.catch_warnings():  # it finds its font in an old way
+        with warnings.catch_warnings():  # it uses a deprecated function to find its font
             warnings.simplefilter("ignore", DeprecationWarning)
             from ziamath.tex import tex2mml
             from ziamath.zmath import Math
@@ -117,8 +117,8 @@ def draw_maths(latex: str, *, is_block: bool) -> str:
 
 
 def _refuse_unfit(latex: str) -> None:
-    """Raises MathsError for what the typesetters take for ever over, fail without a word for, or
-    set as if it were whole."""
+    """Raises MathsError for input on which the typesetters hang, fail without a message, or
+    silently lose something."""
     if len(latex) > _LONGEST:
         raise MathsError(f"it is longer than {_LONGEST} characters")
     depth = 0
@@ -133,7 +133,7 @@ def _refuse_unfit(latex: str) -> None:
 def _rewrite(latex: str) -> str:
     """A formula in the LaTeX that latex2mathml reads, with the same meaning.
 
-    Raises MathsError for an environment or a command that the outputs do not have.
+    Raises MathsError for an environment or a command that the outputs do not support.
     """
     return _PARTS.sub(_rewrite_part, latex)
 
@@ -164,7 +164,7 @@ def _rewrite_part(part: re.Match[str]) -> str:
 
 
 def _write_words(command: str, text: str) -> str:
-    """Words in a formula, and the formulas between dollars in these."""
+    """The text in a formula, and formulas between dollars in it."""
     return "".join(
         f"{{{piece}}}" if position % 2 else rf"\{command}{{{_SIGN.sub(_hide_sign, piece)}}}"
         for position, piece in enumerate(re.split(r"(?<!\\)\$", text))
@@ -177,7 +177,7 @@ def _hide_sign(match: re.Match[str]) -> str:
 
 
 def _show_signs(mathml: str) -> str:
-    """MathML with the signs that were hidden. Raises MathsError unless it is well formed."""
+    """MathML with the special characters restored. Raises MathsError unless it is well formed."""
     if "<mi>&</mi>" in mathml:
         raise MathsError("'&' is not in a table such as aligned; the sign itself is written \\&")
     text = re.sub("[\ue000-\ue07f]", lambda sign: html.escape(chr(ord(sign[0]) - _HIDDEN)), mathml)
@@ -189,7 +189,7 @@ def _show_signs(mathml: str) -> str:
 
 
 def _describe_error(error: Exception) -> str:
-    """What the name of an error says, for most of them carry no text: "missing end", say."""
+    """The name of an error as words, such as "missing end": most errors have no message."""
     if isinstance(error, MathsError):
         return str(error)
     words = [word.lower() for word in _WORDS.findall(type(error).__name__) if word != "Error"]
@@ -197,7 +197,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def find_fault(latex: str, *, is_block: bool) -> str:
-    """Why a formula cannot be set in every output; empty where it can."""
+    """Why a formula cannot be typeset in every output; empty if it can."""
     try:
         write_mathml(latex, is_block=is_block)
         draw_maths(latex, is_block=is_block)

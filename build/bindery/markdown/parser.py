@@ -1,9 +1,9 @@
-"""The Markdown parser: GitHub's dialect, which notes where things are.
+"""The Markdown parser: GitHub's dialect, with positions.
 
-markdown-it-py gives lines of blocks only. Here some of its rules are wrapped. Inline ones write
-into `token.meta` of each link, image and raw tag its offset in the inline text; what leaves no
-token at all, definitions and brackets that are not a link, is kept in `Notes`; of the
-latter, inline tokens carry theirs as `brackets`.
+markdown-it-py gives only the lines of blocks, so some of its rules are wrapped here. Inline rules
+write the offset of each link, image and raw tag in the inline text into `token.meta`. `Notes` keeps
+what has no token: definitions, and brackets that are not a link. Inline tokens have theirs as
+`brackets`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _STOPS = re.compile(
     r"[\n\\`~*_\[\]<&@^$]|!(?=\[)|w(?=ww\.)"
     r"|(?:(?<=http)|(?<=https)|(?<=mailto)|(?<=xmpp)):"
 )
-"""Where an inline rule of ours can begin: far fewer places than the parser's own pattern, which
+"""Characters at which our inline rules can begin: far fewer than in the parser's own pattern, which
 also stops for other plugins' rules and at every w."""
 _PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionNote:
-    """A definition of a link, and where its label and its destination begin."""
+    """A link definition, and where its label and destination begin."""
 
     key: str
     label: str
@@ -58,8 +58,8 @@ class DefinitionNote:
 
 @dataclass(frozen=True, slots=True)
 class BracketNote:
-    """Brackets that became no link, and their offsets in the inline text. A shape of "prose" is
-    `[words](more words)`, `label` being the latter; "open" is `[words](path` without an end, and
+    """Brackets that are not a link, and their offsets in the inline text. A shape of "prose" is
+    `[words](more words)`, with the latter as `label`; "open" is `[words](path` without an end, and
     "apart" is `[words] (path)`."""
 
     shape: BracketShape | Literal["prose", "open", "apart"]
@@ -73,20 +73,20 @@ class BracketNote:
 
 @dataclass(slots=True)
 class Notes:
-    """What a text holds that leaves no token."""
+    """What a text contains that has no token."""
 
     definitions: list[DefinitionNote] = field(default_factory=list)
     footnotes: list[tuple[Place, str]] = field(default_factory=list)
-    """Where the label of each begins, and the label."""
+    """Label of each, and where it begins."""
     brackets: list[tuple[list[Token], BracketNote]] = field(default_factory=list)
-    """With the list of tokens they were read into. The parser makes a new one of it later."""
+    """With the list of tokens that they belong to; the parser later replaces that list."""
     used: set[str] = field(default_factory=set)
-    """The labels that links read."""
+    """The labels that links use."""
     used_footnotes: set[str] = field(default_factory=set)
 
 
 def tokenise(source: str, *, maths: bool) -> tuple[list[Token], Notes]:
-    """Give the tokens of a text, and what else it holds."""
+    """The tokens of a text, and its notes."""
     notes = Notes()
     env: dict[str, Any] = {"notes": notes}
     tokens = make_parser(maths).parse(source, env)
@@ -97,13 +97,13 @@ def tokenise(source: str, *, maths: bool) -> tuple[list[Token], Notes]:
 
 class _Parser(MarkdownIt):
     def validateLink(self, url: str) -> bool:  # noqa: N802
-        """A link with a scheme that is dangerous is a link all the same, and is reported."""
+        """Accept links with a dangerous scheme: they are reported later."""
         return True
 
 
 @cache
 def make_parser(maths: bool = False) -> MarkdownIt:
-    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it."""
+    """The Markdown parser for GitHub's dialect; with dollar maths only if the book uses it."""
     parser = _Parser("commonmark")
     gfm_plugin(parser, front_matter=True)
     if maths:
@@ -140,8 +140,8 @@ _MARKED = frozenset(
 def _wrap_inline_rule(
     parser: MarkdownIt, name: str, first: str, mark: Callable[[StateInline, int, int], None]
 ) -> None:
-    """Have an inline rule, whose tokens begin with a character, note where in the inline text its
-    token is."""
+    """Make an inline rule, whose tokens begin with a character, note the offset of its token in the
+    inline text."""
     ruler = parser.inline.ruler
     rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
     is_address = name.startswith("gfm_autolink")
@@ -166,14 +166,14 @@ def _wrap_inline_rule(
 
 
 def add_maths(parser: MarkdownIt) -> None:
-    """Have a parser read formulas between dollars where GitHub does: not where a blank is
+    """Have a parser read formulas between dollars where GitHub does: not where a space is
     inside at a dollar, nor where a letter or a digit is outside, for that is money."""
     parser.use(dollarmath_plugin, allow_blank_lines=False, double_inline=True)
     ruler = parser.inline.ruler
     rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == "math_inline")
 
     def read_formula(state: StateInline, silent: bool) -> bool:
-        # The rule's own ways to ask this look at the end of a text for what is before it.
+        # The rule's own tests look at the end of the text instead.
         start, src = state.pos, state.src
         if start and (src[start - 1].isalnum() or src[start - 1] == "$"):
             return False
@@ -189,7 +189,7 @@ def add_maths(parser: MarkdownIt) -> None:
 
 
 def _read_maths_fences(state: StateCore) -> None:
-    """Make formulas of the blocks of code whose language is `math`, as GitHub does."""
+    """Turn code blocks with the language `math` into formulas, as GitHub does."""
     for token in state.tokens:
         if token.type == "fence" and token.info.strip() == "math":
             token.type = "math_block"
@@ -229,7 +229,7 @@ def _mark_link(state: StateInline, start: int, index: int) -> None:
 
 def _mark_autolink(state: StateInline, start: int, index: int) -> None:
     token, text = state.tokens[index], state.tokens[index + 1].content
-    # Of a mailbox the rule has seen the sign first, and its name only then.
+    # For a mailbox, the rule sees the @ first and then the name before it.
     at = state.src.rfind(text, max(start - len(text), 0), start + len(text) + 1)
     typed = text if at >= 0 else str(token.attrs["href"])
     at = at if at >= 0 else start
@@ -243,7 +243,7 @@ def _mark_tag(state: StateInline, start: int, index: int) -> None:
 
 
 def _mark_code(state: StateInline, start: int, index: int) -> None:
-    """A code span: where its text begins, behind the marks and the blank that goes with them."""
+    """A code span: where its text begins, after the marks and the space that goes with them."""
     token = state.tokens[index]
     width = state.pos - start - 2 * len(token.markup) - len(token.content)
     token.meta["at"] = start + len(token.markup) + width // 2
@@ -254,7 +254,7 @@ def _mark_formula(state: StateInline, start: int, index: int) -> None:
     token.meta["at"] = start + len(token.markup)
 
 
-# --- what leaves no token --------------------------------------------------------------------
+# --- what has no token --------------------------------------------------------------------
 
 
 def _find_notes(state: StateInline | StateBlock) -> Notes:
@@ -306,7 +306,7 @@ def _note_brackets(state: StateInline, start: int) -> None:
 
 
 def _attach_brackets(state: StateCore) -> None:
-    """Hand the brackets that are not a link to the inline tokens they are in, as `brackets`."""
+    """Store the brackets that are not a link in their inline tokens, as `brackets`."""
     notes: Notes = state.env.setdefault("notes", Notes())
     found: dict[int, list[BracketNote]] = {}
     for tokens, note in notes.brackets:
@@ -321,7 +321,7 @@ def _attach_brackets(state: StateCore) -> None:
 def _wrap_block_rule(
     parser: MarkdownIt, name: str, alternatives: list[str], note: Callable[[StateBlock, int], None]
 ) -> None:
-    """Have a block rule for lines that begin with a bracket note what it has read."""
+    """Make a block rule for lines that begin with a bracket note what it reads."""
     ruler = parser.block.ruler
     rule: BlockRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
 
@@ -337,7 +337,7 @@ def _wrap_block_rule(
 
 
 def _note_definition(state: StateBlock, first: int) -> None:
-    """Read the definition that a rule has just found. Its lines may each be behind the marks of
+    """Read the definition that a rule has just found. Its lines may each be after the marks of
     quotes and lists, so they are joined without these."""
     starts, text = [], ""
     for line in range(first, state.line):

@@ -1,6 +1,6 @@
-"""From an offset in the text of a token to a line and a column of the file.
+"""Convert an offset in the text of a token to a line and column of the file.
 
-A text may have thousands of links, so all that takes a pass over it is done once and kept.
+A text may have thousands of links, so each pass over it is made once and its result kept.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from markdown_it.token import Token
 
 
 class Rows:
-    """The lines of a text that is in the file from a line on, behind the marks of quotes and
+    """The lines of a text that is in the file from a line on, after the marks of quotes and
     lists. `first` is counted from 0."""
 
     def __init__(self, content: str, first: int, lines: Sequence[str]) -> None:
         self._first = first
         self._starts = [0]
         self._shifts: list[int] = []
-        """What is to be added to an offset to give the column, from 0, line by line."""
+        """Per line, what to add to an offset to get the column, from 0."""
         for row, text in enumerate(content.split("\n")):
             start = self._starts[-1]
             self._starts.append(start + len(text) + 1)
@@ -45,8 +45,8 @@ class Locator:
         self._cell_from = 0
 
     def enter_cell(self, token: Token) -> None:
-        """Note in a cell where it is in its line. Cells of a row share it, so each is looked
-        for behind the one before."""
+        """Note the position of a cell in its line. The cells of a row share the line, so each is
+        searched for after the previous one."""
         assert token.map is not None
         if token.map[0] != self._cell_row:
             self._cell_row, self._cell_from = token.map[0], 0
@@ -62,14 +62,14 @@ class Locator:
         return self._cell_from
 
     def find_place(self, token: Token, offset: int, start: int = 0) -> tuple[int, int]:
-        """Line and column, from 1, of an offset behind `start` in `token.content`; of a cell, once
+        """Line and column, from 1, of an offset after `start` in `token.content`; of a cell, once
         it has been entered."""
         if token.map is None:
             return 1, 1
         offset += start
         base = token.meta.get("cell")
         if base is not None:
-            pipes = token.content.count("|", 0, offset)  # each is escaped in the file
+            pipes = token.content.count("|", 0, offset)  # each pipe is escaped in the file
             return token.map[0] + 1, base + offset + pipes + 1
         rows: Rows | None = token.meta.get("rows")
         if rows is None:

@@ -1,8 +1,8 @@
-"""What the rules of truth read: the prose of a chapter passage by passage, and its fences.
+"""The text that rules read: the prose of a chapter, passage by passage, and its code blocks.
 
-A passage is the text of one paragraph, heading or table cell as a reader sees it, which knows
-where each of its characters is in the file. Both are made from the tokens of the parser, so
-comments, raw HTML, addresses of links and alternative texts are not part of them.
+A passage is the text of one paragraph, heading or table cell as a reader sees it, with the position
+of each character in the file. It is made from the tokens of the parser, so comments, raw HTML,
+link targets and alternative texts are not part of it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _Passages, _Fences = tuple[_PassageRow, ...], tuple[_FenceRow, ...]
 """Passages and blocks of code as they are stored, without their chapter."""
 
 HIDDEN = "\N{REPLACEMENT CHARACTER}"
-"""What is in `Passage.prose` for each character of a code span or formula."""
+"""Replaces each character of a code span or formula in `Passage.prose`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The text of a paragraph, a heading or a cell, without its marks."""
+    """The text of a paragraph, heading or cell, without markup."""
 
     kind: PassageKind
     text: str
-    """As a reader sees it: words of links and code spans are there, images are not; lines of the
-    source end in a newline."""
+    """As a reader sees it, with link texts and code spans but without images; lines of the source
+    end in a newline."""
     prose: str
     """The text with code spans and formulas blanked out, as long as `text`."""
     codes: Ranges
@@ -46,7 +46,7 @@ class Passage:
     line: int
     """The first line of the passage in the file."""
     is_quoted: bool
-    """Whether it is in a block quote: someone else's words."""
+    """Whether it is in a block quote."""
     _index: int = field(repr=False, hash=False, compare=False)
     """Which token of the chapter it is made from."""
     _chapter: Chapter = field(repr=False, hash=False, compare=False)
@@ -64,7 +64,7 @@ class Passage:
         """Where in the file the characters from `start` to `end` are; to the end of the line
         where they go on in the next one."""
         offsets = self._inline.meta.get("offsets")
-        if offsets is None:  # kept, for a passage may have many findings
+        if offsets is None:  # cached: a passage may have many findings
             offsets = self._inline.meta["offsets"] = _align(self._inline, len(self.text))
         first = offsets[start]
         last = offsets[max(end - 1, start)] + 1
@@ -81,9 +81,9 @@ class Fence:
     """A block of code, fenced or indented."""
 
     language: str
-    """The first word behind the fence in lower case, such as `bash`; empty where none is."""
+    """The first word after the fence in lower case, such as `bash`; empty if none is."""
     info: str
-    """All that is behind the fence."""
+    """All that is after the fence."""
     code: str
     line: int
     """The line in the file of the first line of code."""
@@ -104,7 +104,7 @@ class Fence:
 
 
 def read_passages(chapter: Chapter) -> tuple[Passage, ...]:
-    """The prose of a chapter in reading order; what holds no text at all is left out."""
+    """The prose of a chapter in reading order, without empty passages."""
     rows = chapter.facts.derive("passages", _Passages, lambda: tuple(_iterate_passages(chapter)))
     return tuple(Passage(*row, chapter) for row in rows)
 
@@ -208,7 +208,7 @@ def _align(inline: Token, length: int) -> list[int]:
     """For each character of the text of an inline token, its offset in what the author typed."""
     content = inline.content
     offsets: list[int] = []
-    ends: list[int] = []  # where the links end that are open here
+    ends: list[int] = []  # where the open links end
     read = 0
     for child in inline.children or []:
         piece = _read_piece(child)
@@ -239,7 +239,7 @@ def _align(inline: Token, length: int) -> list[int]:
 
 
 def _find_link_end(link: Token, content: str) -> int:
-    """Behind the closing bracket of a link; of an autolink, where its text begins."""
+    """After the closing bracket of a link; of an autolink, where its text begins."""
     end: int = link.meta.get("end", 0)
     if link.meta.get("how") == "autolink":
         return 0

@@ -1,7 +1,7 @@
 """Raw HTML inside Markdown: tags, comments and text, with their places.
 
-What is shown follows GitHub's own list of elements and attributes: a tag outside it, `<jobid>`
-say, disappears in a browser and is therefore kept as text and reported.
+Follows GitHub's list of elements and attributes: any other tag, such as `<jobid>`, would disappear
+in a browser, so it is kept as text and reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HIDDEN_ELEMENTS = frozenset(
     xmp plaintext marquee applet font dialog slot article section nav aside header footer main
     address hgroup menu search bdi data portal""".split()
 )
-"""Elements of HTML that a book does not get: GitHub drops the tag, or worse, its content."""
+"""HTML elements that books cannot use: GitHub drops the tag, or even its content."""
 
 VOID_ELEMENTS = frozenset("br hr img wbr source col".split())
 _KEPT_ATTRIBUTES = frozenset(
@@ -70,12 +70,12 @@ class Tag:
         return self.name in SHOWN_ELEMENTS
 
     def get(self, name: str) -> str | None:
-        """The value of an attribute, or None where the tag does not carry it."""
+        """The value of an attribute, or None if the tag does not carry it."""
         return next((a.value for a in self.attributes if a.name == name), None)
 
     @property
     def kept_attributes(self) -> list[tuple[str, str]]:
-        """The attributes that outputs carry; scripts and styles are left behind."""
+        """The attributes that outputs keep; scripts and styles are removed."""
         return [(a.name, a.value) for a in self.attributes if a.name in _KEPT_ATTRIBUTES]
 
 
@@ -105,7 +105,7 @@ Piece = Tag | Text | Comment
 
 
 def split_html(fragment: str) -> Iterator[Piece]:
-    """Give the pieces of a fragment in order. Nothing is lost: what is not a tag is text."""
+    """The pieces of a fragment in order. Nothing is lost: what is not a tag is text."""
     position = 0
     start = fragment.find("<")
     while start >= 0:
@@ -145,8 +145,8 @@ def _read_piece(fragment: str, start: int) -> tuple[Tag | Comment | None, int]:
 
 
 def split_srcset(value: str) -> Iterator[Candidate]:
-    """Give the files that a `srcset` offers, in order. As the HTML standard has it, an address
-    ends at white space, or at a comma before it."""
+    """The files that a `srcset` offers, in order. As in the HTML standard, an address ends at white
+    space, or at a comma before it."""
     at = 0
     while (first := _ADDRESS.search(value, at)) is not None:
         address = first[0].rstrip(",")

@@ -1,7 +1,7 @@
 """GitHub's rule for the anchor of a heading, and nothing else.
 
-GitHub lowers the text, drops every character that is neither a word character, a hyphen nor a
-space, and writes a hyphen for each space; nothing is collapsed, so an em dash between spaces
+GitHub lower-cases the text, drops every character that is not a word character, hyphen or space,
+and writes a hyphen for each space; nothing is collapsed, so an em dash between spaces
 leaves two hyphens. Repeats get `-1`, `-2`, ... in order of appearance.
 
 "Word character" is Unicode's: alphabetic characters, marks, decimal numbers and connector
@@ -33,7 +33,7 @@ def _is_kept(character: str) -> bool:
 
 
 def slugify_heading(text: str) -> str:
-    """Give the anchor of a heading with this text, before repeats are counted."""
+    """The anchor of a heading with this text, before repeats are counted."""
     lowered = text.lower()
     if not _PLAIN.fullmatch(lowered):
         lowered = "".join(character for character in lowered if _is_kept(character))
@@ -41,14 +41,14 @@ def slugify_heading(text: str) -> str:
 
 
 class SlugCounter:
-    """Gives each heading of one chapter its anchor, `-1`, `-2`, ... for repeats."""
+    """Assigns anchors to the headings of one chapter, with `-1`, `-2`, ... for repeats."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
 
     def assign_slug(self, text: str) -> str:
-        """Give the anchor of the next heading. A number that is taken is passed over, as by
-        GitHub: after `a`, `a-1`, a second `a` becomes `a-2`."""
+        """The anchor of the next heading. A number that is taken is skipped, as on GitHub: after
+        `a` and `a-1`, a second `a` becomes `a-2`."""
         base = slug = slugify_heading(text)
         while slug in self._seen:
             self._seen[base] += 1

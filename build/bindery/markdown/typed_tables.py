@@ -1,4 +1,4 @@
-"""The tables of a chapter as they were typed, and what was meant as a table and became none."""
+"""The tables of a chapter as typed, and text that was meant as a table but is not one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TypedTable:
     """A table that the parser has seen."""
 
     index: int
-    """Where it begins among the tokens of the chapter."""
+    """The index of its first token in the chapter."""
     head: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
     line: int
@@ -33,7 +33,7 @@ class TypedTable:
 
 @dataclass(frozen=True, slots=True)
 class TypedCell:
-    """A cell between its pipes, as it is in its line."""
+    """A cell between its pipes, as typed in its line."""
 
     text: str
     col: int
@@ -45,7 +45,7 @@ _PIPE = re.compile(r"(?<!\\)\|")
 
 
 def split_cells(line: str) -> list[TypedCell]:
-    """The cells of a row. GitHub splits at each pipe without a backslash, in code spans too."""
+    """The cells of a row. GitHub splits at every pipe without a backslash, even in code spans."""
     marks = _QUOTE_MARKS.match(line)
     start = marks.end() if marks else 0
     end = len(line.rstrip())
@@ -120,20 +120,20 @@ def _read_cell(token: Token, span: Span) -> Cell:
     return Cell(" ".join(text.split()), span, is_bold)
 
 
-# --- what is wrong with tables ---------------------------------------------------------------
+# --- mistakes in tables ---------------------------------------------------------------
 
 
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 _TEXT_BLOCK = re.compile(
     r"<!--.*?-->|<(?P<name>pre|script|style|textarea)\b.*?</(?P=name)>", re.IGNORECASE | re.DOTALL
 )
-"""What in HTML holds text alone: comments, and elements without HTML in them."""
+"""HTML that contains only text: comments, and elements whose content is not HTML."""
 _CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<text>.*?[^`])(?P=ticks)(?!`)")
 _SIGN_OF_CELL = re.compile(r"[^\s|:-]")
 
 
 def find_table_faults(chapter: Chapter) -> Iterator[Finding]:
-    """Where a table is not shown as it was typed, or not as a table at all."""
+    """Findings for tables that are not shown as typed, or not as tables at all."""
     if "|" not in chapter.source:
         return
     lines = chapter.lines
@@ -191,7 +191,7 @@ def _check_table(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator
 def _check_line_above(
     chapter: Chapter, start: int, first: int, lines: Sequence[str]
 ) -> Iterator[Finding]:
-    """A head over two lines: the upper one is a paragraph."""
+    """A head of two lines, of which GitHub shows the upper one as a paragraph."""
     above = chapter.tokens[start - 1] if start else None
     if above is None or above.type != "paragraph_close" or not first:
         return
@@ -232,13 +232,13 @@ def _check_row(chapter: Chapter, row: int, columns: int, lines: Sequence[str]) -
         return
     bare = line.strip("> \t")
     if len(cells) == columns - 1 and bare.endswith("|") and not bare.startswith("|"):
-        return  # an empty cell is behind the last pipe, for who leaves out those at the edges
+        return  # without pipes at the edges, an empty cell after the last pipe is intended
     message = f"the row has {_count(len(cells))} and the head {columns}"
     yield _fault(span, message, "add the missing cells, empty ones too")
 
 
 def _find_split_code(line: str) -> TypedCell | None:
-    """The first code span that a pipe cuts in two."""
+    """The first code span that a pipe splits."""
     for code in _CODE_SPAN.finditer(line):
         if _PIPE.search(code["text"]):
             return TypedCell(code[0], code.start() + 1)
@@ -249,7 +249,7 @@ def _escape(code: str) -> str:
     return _PIPE.sub(r"\\|", code)
 
 
-# --- what became no table ---
+# --- text that is not a table ---
 
 
 def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ _SPACE = re.compile(r"\s")
 
 
 def quote_path(path: str) -> str:
-    """A path as a URL holds it; letters of all scripts stay as they are."""
+    """A path encoded for a URL; letters of all scripts stay as they are."""
     return _ASCII.sub(lambda run: quote(run[0], safe=_SAFE_IN_PATH), path)
 
 
@@ -44,7 +44,7 @@ def relate(page: str, here: str) -> str:
 
 
 def make_prefixes(chapters: Iterable[Chapter], folder: str) -> Mapping[str, str]:
-    """For each chapter the beginning of its ids in a joined book, unique and fit for XML."""
+    """The prefix of the ids of each chapter in a joined book, unique and valid in XML."""
     prefixes: dict[str, str] = {}
     taken: set[str] = set()
     for chapter in chapters:

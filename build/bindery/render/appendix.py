@@ -1,8 +1,8 @@
 """The appendix "Records and sources": every record that a book quotes, every file of
 published figures, and what is known of its links to the web.
 
-It is a chapter like any other, written here as Markdown instead of by an author, so that outlines,
-links and the completeness proof hold for it as well. It has no file.
+It is generated as Markdown and then treated like any other chapter, so outlines, links and the
+completeness proof cover it too. It has no file.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _LISTED: Mapping[Verdict, str] = {
     "dead": "Gone",
     "gated": "Closed to programs; a browser may still open them",
 }
-"""What is listed one by one, and what is said of it."""
+"""Answers whose addresses are listed one by one, under this heading."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&$:@^])")
 
 
 def find_appendix(inspection: Inspection) -> Chapter | None:
-    """The appendix of a book, where it has been added: the one chapter that chapters.yaml does
-    not list, as it has no file."""
+    """The appendix of a book, if it has been added: the only chapter that chapters.yaml does not
+    list."""
     listed = {entry.path for entry in inspection.config.chapters}
     return next((c for c in inspection.book.chapters if c.path not in listed), None)
 
@@ -65,8 +65,8 @@ def find_record_slug(number: str) -> str:
 
 
 def append_appendix(inspection: Inspection) -> Inspection:
-    """The same book with the appendix as its last chapter; as it was, where it quotes nothing and
-    nothing is known of its links.
+    """The book with the appendix as its last chapter; unchanged if it quotes nothing and nothing is
+    known about its links.
 
     Raises ConfigError if a line of the link memory cannot be read.
     """
@@ -232,8 +232,7 @@ class _AppendixWriter:
 
 
 def write_answer(answer: Answer, places: Iterable[str], words: Wording) -> str:
-    """What an address answered, and the places of the book that lead to it: an item of a list in
-    Markdown."""
+    """What an address answered, and the sections that link to it, as a Markdown list item."""
     reason = f"{escape_words(answer.reason)}, " if answer.reason else ""
     told = f"{_write_source(answer.url)}: {reason}{words('checked on {day}', day=find_day(answer))}"
     if is_address(answer.archived):
@@ -252,7 +251,7 @@ def _link_section(chapter: Chapter, line: int) -> str:
 
 
 def _tell_machine(machine: Machine) -> str:
-    """The machine in a line; its record file holds the rest."""
+    """The machine in one line; the record has the rest."""
     said = [machine.hardware]
     if machine.accelerators and machine.cpu.model:
         said.append(machine.cpu.model)
@@ -263,11 +262,11 @@ def _tell_machine(machine: Machine) -> str:
     return ", ".join(said)
 
 
-# --- Markdown that says exactly this ---
+# --- escaping ---
 
 
 def escape_words(text: str) -> str:
-    """Markdown that shows this text letter by letter."""
+    """Markdown that shows exactly this text."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 

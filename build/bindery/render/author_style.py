@@ -1,4 +1,4 @@
-"""The author's own look: accent colour, fonts, and a style sheet for each output, after ours."""
+"""The author's style: accent color, fonts, and a style sheet per output, applied after ours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bindery.core.repository import Tree
 
 _URL = re.compile(r"""url\(\s*(["']?)(?!data:|#)([^"')\s]+)\1\s*\)""")
 _LEAST_CONTRAST = 4.5
-"""Of text and what is behind it (WCAG 2.2, level AA)."""
+"""Minimum contrast of text and background (WCAG 2.2, level AA)."""
 _LIGHT, _DARK = "#f3f4f2", "#23292f"
 """The background of each theme on which text has the least contrast."""
 _RULES = {
@@ -33,12 +33,12 @@ _RULES = {
         "code": 'code, kbd, samp, pre {{ font-family: "{0}", monospace; }}',
     },
 }
-"""How each output is told a colour or a font."""
+"""How each output receives a color or font."""
 
 
 def read_author_style(config: Config, tree: Tree, output: str) -> str:
-    """What the author has in mind for an output as a style sheet, with the fonts and pictures that
-    it names inside; empty if nothing. Raises ConfigError where one of them is not in the book."""
+    """The author's style for an output as one style sheet, with its fonts and pictures embedded;
+    empty if there is none. Raises ConfigError if one of them is not in the book."""
     rules = _RULES[output]
     lines = []
     if config.style.accent and "accent" in rules:
@@ -63,7 +63,7 @@ def _embed(match: re.Match[str], path: str, text: str, tree: Tree) -> str:
 
 
 def write_data(tree: Tree, path: str) -> str:
-    """A file of the book as an address that holds it."""
+    """A file of the book as a `data:` URL."""
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
     return f"data:{kind};base64,{base64.b64encode(tree.read_bytes(path)).decode()}"
 
@@ -76,8 +76,8 @@ def name_family(kind: str) -> str:
 
 
 def _write_face(tree: Tree, kind: str, path: str) -> str:
-    """The font of a file, with the weight and the style that it says it has."""
-    from fontTools.ttLib import TTFont, TTLibError  # slow, and few books have own fonts
+    """The font in a file, with the weight and style that the file declares."""
+    from fontTools.ttLib import TTFont, TTLibError  # slow, and few books have their own fonts
 
     try:
         font = TTFont(io.BytesIO(tree.read_bytes(path)), lazy=True)
@@ -98,8 +98,8 @@ def _write_face(tree: Tree, kind: str, path: str) -> str:
 
 
 def find_accents(colour: str) -> tuple[str, str]:
-    """A colour as text on light and on dark pages: the colour itself where it can be read there,
-    else the nearest darker or lighter shade that can."""
+    """A color for text on light and on dark pages: the color itself if it is readable there,
+    else the nearest darker or lighter shade that is."""
     shades = tuple(_mix(colour, "#000000")), tuple(_mix(colour, "#ffffff"))
     return _choose(shades[0], _LIGHT), _choose(shades[1], _DARK)
 
@@ -118,7 +118,7 @@ def _mix(colour: str, other: str) -> Iterator[str]:
 
 
 def measure_contrast(one: str, other: str) -> float:
-    """The contrast of two colours as WCAG 2.2 defines it, from 1 to 21."""
+    """The contrast of two colors as WCAG 2.2 defines it, from 1 to 21."""
     dark, light = sorted((_measure_light(one), _measure_light(other)))
     return (light + 0.05) / (dark + 0.05)
 

@@ -1,8 +1,8 @@
 """The completeness proof: the output has everything that the source has, or the build fails.
 
-Engines have been seen to cut books in silence. So each output is read back as a reader's program
+Engines have been seen to drop content silently. So each output is read back as a reader's program
 would read it, and its headings, tables, figures, code blocks and links are compared with those of
-the source: by number and by set, chapter by chapter.
+the source, chapter by chapter.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from bindery.render.text.content import Dialect, find_title_slug
 
 KINDS = ("headings", "tables", "figures", "code_blocks", "links")
 _NOUNS = {kind: kind.removesuffix("s").replace("_", " ") for kind in KINDS}
-# Some control characters count as space in Python, so their pictures have to go as well.
+# Some control characters count as space in Python, so their pictures are removed too.
 _SPACE = re.compile(r"[\s\u200b\u00ad\u2400-\u241f]+")
 
 
 @dataclass(slots=True)
 class Contents:
-    """What was found, or expected, of one chapter. Keys are ids, or addresses for links; values
-    are what the element must say: a text, or a number of rows."""
+    """What was found, or expected, in one chapter. Keys are ids, or addresses for links; values
+    are the content of the element: a text, or a number of rows."""
 
     headings: dict[str, str] = field(default_factory=dict)
     tables: dict[str, int | None] = field(default_factory=dict)
@@ -42,14 +42,14 @@ class Contents:
     code_blocks: dict[str, str | None] = field(default_factory=dict)
     links: Counter[str] = field(default_factory=Counter)
     plain_links: int = 0
-    """Links to files of the repository that an output can only name: they have no address."""
+    """Links to files of the repository that have no address, so an output can only name them."""
     missing_images: int = 0
     """Images without a file, replaced by their text, and missing files for another theme."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Something of the source that the output does not have, or has otherwise."""
+    """Something in the source that is missing or different in the output."""
 
     chapter: str
     kind: str
@@ -118,12 +118,12 @@ class Proof:
 
 
 def fold_space(text: str) -> str:
-    """Text without white space, which engines set as they like."""
+    """Text without white space, which engines change."""
     return _SPACE.sub("", show_controls(text))
 
 
 def expect_contents(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) -> Contents:
-    """What an output of this dialect must hold of a chapter."""
+    """What an output of this dialect must contain of a chapter."""
 
     def name(slug: str) -> str:
         return dialect.write_id(chapter, slug)
@@ -203,8 +203,8 @@ def _find_lacks(path: str, expected: Contents, found: Contents) -> Iterator[Lack
 
 
 def read_contents(root: Any, wanted: Contents) -> Contents:
-    """What an XHTML or HTML tree holds. Only elements with a wanted id count; the text of code
-    is read without the marks of broken lines."""
+    """What an XHTML or HTML tree contains. Only elements with a wanted id count; line break marks
+    in code are ignored."""
     found = Contents()
     added: set[Any] = set()
     for element in root.iter():
@@ -220,7 +220,7 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
         if identifier is None:
             continue
         if identifier in wanted.headings:
-            # A second element may claim the same id: what counts is that one is the heading.
+            # A second element may have the same id; one of them must be the heading.
             if found.headings.get(identifier) != wanted.headings[identifier]:
                 found.headings[identifier] = fold_space(read_text(element))
         elif identifier in wanted.tables:
@@ -235,13 +235,13 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
 
 
 ADDED = frozenset(("origin", "origins"))
-"""Classes of marks and notes on provenance. The author wrote none of it, so a link in it cannot
-replace a lost link of the text."""
+"""Classes of provenance marks and notes. They are generated, so a link in them cannot replace a
+lost link of the text."""
 _ADDED_LINKS = ADDED | {"term", "letters"}
-"""A term that leads to the glossary is a word of the author, but not a link of the author; nor are
-the letters above a glossary."""
+"""A term that links to the glossary is the author's text, but not the author's link; nor are the
+letters above a glossary."""
 NOT_TEXT = frozenset(("wrap", "note", "no-image")) | ADDED
-"""Classes of what outputs add: marks of broken lines, numbers of footnotes, words for images."""
+"""Classes that outputs add: line break marks, footnote numbers, words for images."""
 
 
 def read_text(element: Any) -> str:
@@ -281,7 +281,7 @@ def _read_report(path: Path) -> dict[str, Any]:
 
 
 def is_of_edition(path: Path, edition: Edition) -> bool:
-    """Whether an ebook of this very edition is there, as the report beside it says."""
+    """Whether the report says that the ebook next to it is of this edition."""
     entry = _read_report(path.parent / REPORT).get(path.suffix.removeprefix("."), {})
     return entry.get("edition") == edition.name and path.is_file()
 

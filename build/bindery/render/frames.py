@@ -1,4 +1,4 @@
-"""The frames around the text of a book: the templates of site, PDF and EPUB."""
+"""The templates of site, PDF and EPUB."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bindery.core.wording import Wording
 
 
 def open_frames(words: Wording) -> Environment:
-    """The templates of all outputs; `t` gives their words. What a template shows is escaped, unless
-    it is marked as markup already, and a name that it is not given is an error."""
+    """The templates of all outputs; `t` translates their words. Values are escaped unless they are
+    marked as markup, and a missing value is an error."""
     environment = Environment(
         loader=PackageLoader("bindery.render"),
         autoescape=True,
@@ -26,5 +26,5 @@ def open_frames(words: Wording) -> Environment:
 
 
 def fill_frame(name: str, book: Config, **values: Any) -> str:
-    """One template with its values in place."""
+    """One template, rendered with its values."""
     return open_frames(book.wording).get_template(name).render(book=book, **values)

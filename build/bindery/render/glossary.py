@@ -1,8 +1,8 @@
-"""The terms that a book explains: where its glossary is, what it says, and where a page uses it.
+"""The terms that a book explains: read its glossary, and mark terms on pages.
 
-The glossary is the chapter of that name; a section of that name is one for its own chapter. It may
-be written as a table, a list, paragraphs that begin with the term in bold, headings with a
-paragraph below, or a list of definitions in HTML.
+The glossary is the chapter of that name; a section of that name is the glossary of its own chapter.
+It may be a table, a list, paragraphs that begin with the term in bold, headings with a paragraph
+below, or an HTML definition list.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _END_OF_SENTENCE = re.compile(r"(?<=[^\s.][.!?])\s")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term, the other names it has, what it means, and the anchor of its explanation."""
+    """A term, its other names, its meaning, and the anchor of its explanation."""
 
     names: tuple[str, ...]
     meaning: str
@@ -78,7 +78,7 @@ def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: b
     used: set[str] = set()
     is_used = False
     for element in root:
-        if _RANKS.get(read_name(element), 3) <= 2:  # a mark under each small heading would be many
+        if _RANKS.get(read_name(element), 3) <= 2:  # one mark per small heading would be too many
             used = set()
         if element not in own and _is_prose(element):
             is_used |= _mark_element(element, pattern, by_name, used)
@@ -100,7 +100,7 @@ def _find_any(names: frozenset[str]) -> re.Pattern[str]:
 
 def _find_blocks(root: Any, *, is_glossary: bool) -> list[Any]:
     """The blocks of a glossary: those of a whole chapter, or those below a heading of that name up
-    to the next one that is as high."""
+    to the next heading of the same or a higher level."""
     if is_glossary:
         return list(root)
     found, rank = [], 0
@@ -172,7 +172,7 @@ def _shorten(meaning: str) -> str:
     return kept
 
 
-# --- marking what uses it ---
+# --- marking terms ---
 
 
 def _fold(name: str) -> str:

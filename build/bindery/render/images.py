@@ -1,7 +1,7 @@
-"""Images for the ebooks: what is larger than a page can show is scaled, once for PDF and EPUB.
+"""Images for the ebooks: scale down what is larger than a page can show, once for PDF and EPUB.
 
-Prepared images are kept beside the outputs under the hash of the original, so that the second
-ebook, and the next build, find them.
+Prepared images are cached next to the outputs under the hash of the original, so the second ebook
+and the next build reuse them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _SIDE = re.compile(rb"""\s(width|height)=["'](\d+(?:\.\d+)?)(?:px|(pt))?["']""")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An image fit for an ebook. Width and height are in pixels, None for drawings in SVG.
+    """An image prepared for an ebook. Width and height are in pixels, None for drawings in SVG.
 
-    `name` is made of the content, so that an output does not depend on where it was built.
+    `name` depends only on the content, so that an output does not depend on where it was built.
     """
 
     name: str
@@ -87,8 +87,8 @@ def gather_images(
 
 
 def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Width and height in pixels of pictures as they are shown; not of drawings that fit into any
-    room, and not of what cannot be read."""
+    """Displayed width and height in pixels of pictures; without scalable drawings and unreadable
+    files."""
     sizes = {}
     for path in set(paths):
         if path.lower().endswith(".svg") and tree.find_kind(path) == "file":
@@ -101,7 +101,7 @@ def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
         try:
             with Image.open(tree.root / path) as image:
                 width, height = image.size
-                # That of PngImageFile decodes the picture to look for a block behind it.
+                # That of PngImageFile decodes the picture to look for a block after it.
                 exif = Image.Image.getexif(image)
                 is_on_its_side = exif.get(ExifTags.Base.Orientation, 1) >= 5
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
@@ -135,8 +135,8 @@ def _prepare(source: Path, cache: Path) -> Prepared | str:
 
 
 def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, int]]:
-    """Ending, bytes and size of the image as an ebook carries it. One that fits already, in a
-    format that every reader knows, is kept byte for byte."""
+    """Extension, bytes and size of the image in an ebook. An image that already fits, in a format
+    that every reader supports, is kept byte for byte."""
     fits = max(image.size) <= MAX_PIXELS
     if fits and image.format in _KEPT_FORMATS:
         return image.format.lower().replace("jpeg", "jpg"), data, image.size

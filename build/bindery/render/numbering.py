@@ -1,7 +1,7 @@
 """Exhibits: which tables and figures of a book are numbered, and what they are called.
 
-Every output numbers them alike, so that "Table 3.2" is the same table on paper and on a screen.
-A table is any table; a figure is an image by itself, not one inside a sentence or a
+Every output uses the same numbers, so "Table 3.2" is the same table on paper and on a screen.
+A table is any table; a figure is an image on its own, not one inside a sentence or a
 cell. Chapters are numbered through the book; the chapters before the first titled part are its
 front, and those that have no file are its appendix.
 """
@@ -29,7 +29,7 @@ _AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture"
 @dataclass(frozen=True, slots=True)
 class Exhibit:
     """A numbered table or figure. `slug` is its id in the inventory of its chapter; the title is
-    empty where it would repeat the heading above."""
+    empty if it would repeat the heading above."""
 
     kind: Kind
     chapter: str
@@ -40,8 +40,8 @@ class Exhibit:
 
 
 def number_chapters(inspection: Inspection) -> Mapping[str, str]:
-    """The number of each chapter by its path: `1`, `2`; letters in the appendix; empty in the
-    front, which are the chapters without a part where other chapters have one."""
+    """The number of each chapter by its path: `1`, `2`; letters in the appendix; empty for the
+    front: chapters without a part in a book with parts."""
     listed = {entry.path for entry in inspection.config.chapters}
     has_parts = any(part.title for part in inspection.config.parts)
     numbers: dict[str, str] = {}
@@ -62,8 +62,8 @@ def number_chapters(inspection: Inspection) -> Mapping[str, str]:
 def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     """The tables and figures of a book in reading order.
 
-    A title is that of the view that gave the exhibit, else the title of an image. One that repeats
-    the heading above is left out.
+    The title is that of the view, or of the image. A title that repeats the heading above is left
+    out.
     """
     numbers, words = number_chapters(inspection), inspection.config.wording
     counts: Counter[tuple[Kind, str]] = Counter()

@@ -1,9 +1,9 @@
 """Notes on provenance: the origins of the numbers of each quoted table, plot and sentence.
 
-The origin of a number is a record or a published source. The site lists the origins below each
-table, folded, and shows those of a single number when a reader points at it
-(`site/static/provenance.js`). On paper a note of a line or two names the sources; where the rows
-of a table have different ones, each row shows its own in brackets beside its name.
+The origin of a number is a record or a published source. The site lists the origins in a folded
+note below each table, and shows those of a single number when a reader points at it
+(`site/static/provenance.js`). On paper a note of one or two lines names the sources; if the rows of
+a table have different sources, each row shows its own in brackets after its name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Place = tuple[int, int]
 """Row and column of a cell. Row 0 is the head."""
 
 _SQL = re.compile(r"\b(?:CASE|CAST|OVER|coalesce|printf|replace)\b|\|\|")
-"""What only a query would write; such a formula explains nothing to a reader."""
+"""SQL syntax: a formula with it explains nothing to a reader."""
 
 
 def write_additions(
@@ -60,7 +60,7 @@ def write_additions(
     }
 
 
-# --- which numbers have which origins ---
+# --- origins of numbers ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,16 @@ class NumberOrigins:
 
 @dataclass
 class _Note:
-    """The note below one table, or of the values in the text, while it is collected."""
+    """The note below one table, or on the values in the text, while it is built."""
 
     slug: str
     origins: dict[Origin, int] = field(default_factory=dict)
     """Counted from 1."""
     formulas: dict[tuple[str, str], str] = field(default_factory=dict)
-    """The letter of each formula, by the column that it gives and itself."""
+    """The letter of each formula, by its column and text."""
     classes: set[str] = field(default_factory=set)
     is_derived: bool = False
-    """Whether some of its numbers follow from the origins by a formula."""
+    """Whether some of its numbers are computed from the origins."""
     lines: dict[Citation, dict[str, list[int]]] = field(default_factory=dict)
     """The lines of data files on which the published figures of a citation are."""
 
@@ -98,7 +98,7 @@ class _Note:
         self.is_derived |= number.number_class == DERIVED and bool(number.formula)
         letter = ""
         if number.formula and not _SQL.search(number.formula):
-            # A formula of the data names its own column.
+            # A formula in the data names its column itself.
             is_named = number.formula.partition(" = ")[0].isidentifier()
             key = ("" if is_named else heading, number.formula)
             letter = self.formulas.setdefault(key, write_letter(len(self.formulas) + 1))
@@ -118,7 +118,7 @@ def write_letter(number: int) -> str:
 
 
 def mark_rows(numbers: Mapping[Place, NumberOrigins]) -> Mapping[int, Sequence[int]]:
-    """The origins of each row of a table; none where all rows have the same."""
+    """The origins of each row of a table; none if all rows have the same."""
     rows: dict[int, set[int]] = {}
     for (row, _), number in numbers.items():
         rows.setdefault(row, set()).update(number.origins)
@@ -127,7 +127,7 @@ def mark_rows(numbers: Mapping[Place, NumberOrigins]) -> Mapping[int, Sequence[i
     return {row: sorted(origins) for row, origins in rows.items()}
 
 
-# --- writing them ---
+# --- writing notes ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ class _NoteWriter:
         return f' <span class="origin">[{", ".join(links)}]</span>', text
 
     def _label(self, note: _Note) -> Mapping[int, str]:
-        """How the origins of a note are called on paper: R1 is a record, 1 a published source."""
+        """The labels of origins on paper: R1 is a record, 1 a published source."""
         published = [
             number for origin, number in note.origins.items() if origin not in self.quoted.records
         ]
@@ -254,7 +254,7 @@ class _NoteWriter:
         }
 
     def _write_paper(self, note: _Note) -> str:
-        """A line or two: the runs, then the published sources by class and host."""
+        """One or two lines: the runs, then the published sources by class and host."""
         labels = self._label(note)
         runs: dict[str, list[str]] = {}
         cited: dict[tuple[int, bool], list[tuple[Citation, str]]] = {}
@@ -290,8 +290,7 @@ class _NoteWriter:
         return f"{said}, {self.stale}" if name in self.evidence.stale else said
 
     def _cite(self, note: _Note, entries: Sequence[tuple[Citation, str]]) -> str:
-        """The published sources of one class: each host once, with a number that links to each of
-        its pages."""
+        """The published sources of one class: each host once, with a numbered link per page."""
         months = sorted(citation.date[:7] for citation, _ in entries)
         dated = (
             months[0]

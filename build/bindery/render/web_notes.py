@@ -1,6 +1,6 @@
 """What the outputs say about links to the web: when an address was asked, and what it answered.
 
-Nothing is asked here. What a run of `bindery links --external` has remembered is printed.
+Sends no requests: it shows what `bindery links --external` has remembered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bindery.web.answers import Answer, Verdict
 from bindery.web.memory import read_memory
 
 _MOST_DAYS = 7
-"""Days that are named one by one."""
+"""Maximum number of days that are listed individually."""
 _COUNTED: Mapping[Verdict, str] = {
     "live": "{n} answered",
     "moved": "{n} moved",
@@ -31,10 +31,10 @@ _COUNTED: Mapping[Verdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class WebNotes:
-    """What is known of the addresses of a book, in the order of the book."""
+    """What is known about the addresses of a book, in the order of the book."""
 
     count: int
-    """All addresses, those that were never asked included."""
+    """All addresses, including those never requested."""
     answers: Sequence[tuple[Address, Answer]]
     words: Wording = field(default_factory=Wording)
 
@@ -42,7 +42,7 @@ class WebNotes:
         return [entry for entry in self.answers if entry[1].verdict == verdict]
 
     def tell_days(self) -> str:
-        """The days on which addresses were asked."""
+        """The days of the requests."""
         days = Counter(find_day(answer) for _, answer in self.answers)
         if len(days) == 1:
             return self.words("on {day}", day=next(iter(days)))
@@ -63,7 +63,7 @@ class WebNotes:
 
 
 def find_web_notes(inspection: Inspection) -> WebNotes:
-    """What is known of the addresses of a book.
+    """What is known about the addresses of a book.
 
     Raises ConfigError if a line of the link memory cannot be read.
     """

@@ -1,1 +1,1 @@
-"""Sums in prose: what an author states to be equal, read and worked out again."""
+"""Calculations in prose: read what an author states to be equal, and recompute it."""

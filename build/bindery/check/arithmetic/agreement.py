@@ -29,13 +29,13 @@ from bindery.core.units import Dimension
 
 _TIME: Dimension = (("s", 1),)
 _ROUGH_SHARE = 0.05
-"""How far off a rough number may be."""
+"""Relative error allowed for a number marked as rough."""
 
 
 def compare_values(
     left: Node, right: Node, a: Quantity, b: Quantity, reading: Reading, is_rough: bool
 ) -> bool | None:
-    """Whether two sides agree by the digits shown; None where they may, for all that is known."""
+    """Whether two sides agree to the digits shown; None if that cannot be decided."""
     typed_right, typed_left = find_typed_number(right), find_typed_number(left)
     if typed_right is not None and (
         typed_left is None
@@ -53,26 +53,26 @@ def compare_values(
     if _agrees(exact, shown, typed, size, is_rough):
         return True
     if typed.decimals == 0 and 0 < shown - exact < size and _has_quotient(other):
-        return None  # rounded up: so many nodes are needed
+        return None  # rounded up, such as a number of nodes
     if isinstance(node, Percent) and _agrees(abs(exact - 1), abs(shown), typed, size, is_rough):
-        return None  # so much more or less than the whole
+        return None  # a change in percent instead of a ratio
     spread = _find_spread(other, reading)
     return None if spread and abs(exact - shown) <= spread * 1.000001 else False
 
 
 def _has_more_digits(first: Number, second: Number) -> bool:
-    """Whether the first of two numbers, each with its unit, is shown more exactly."""
+    """Whether the first of two numbers is shown with at least as many significant digits."""
     return count_digits(first) >= count_digits(second)
 
 
 def _is_exact(typed: Number, quantity: Quantity) -> bool:
-    """Whether a number that is turned into another unit was not rounded before: 1 GB and 90 min."""
+    """Whether a number to be converted to another unit is exact: 1 GB and 90 min."""
     is_whole = typed.decimals == 0
     return is_whole and (quantity.dimension == _TIME or count_digits(typed) == 1)
 
 
 def _agrees(exact: float, shown: float, typed: Number, size: float, is_rough: bool) -> bool:
-    """Whether a number stands for a value: rounded, or cut off, at the last digit shown."""
+    """Whether a number is a value rounded or cut off at its last digit."""
     step = size * 10.0**-typed.decimals
     difference = abs(exact - shown)
     slack = 1e-9 * max(abs(exact), abs(shown))
@@ -116,7 +116,7 @@ def _has_quotient(node: Node) -> bool:
 
 
 def _find_spread(node: Node, reading: Reading) -> float:
-    """By how much a side may be off because its numbers were rounded before they were typed."""
+    """How much the value of a side may change because its numbers are rounded."""
     spread = 0.0
     value = evaluate(node, reading).value
     for number in iterate_nodes(node):
@@ -130,7 +130,7 @@ def _find_spread(node: Node, reading: Reading) -> float:
 
 
 def _is_rounded(number: Number) -> bool:
-    """Whether a number may be the result of an earlier sum by its looks: 2.67 and 16.7, but not
+    """Whether a number looks like the rounded result of a calculation: 2.67 and 16.7, but not
     0.6, 2.4, 0.25 and 1.05."""
     if number.decimals < 1 or (number.decimals == 1 and count_digits(number) < 3):
         return False
@@ -139,17 +139,17 @@ def _is_rounded(number: Number) -> bool:
 
 
 _UNIT_APART = math.log(5)
-"""How far apart numbers are, in powers of e, if a unit was changed silently: 17170 = 17.2 GB."""
+"""Log ratio above which a unit was changed silently: 17170 = 17.2 GB."""
 
 
 SILENT = frozenset((1.0, 8.0))
-"""The sizes of units that go without saying: of seconds, operations, bits and bytes."""
+"""Sizes of units that are often left out: seconds, operations, bytes and bits."""
 
 
 def find_silent_unit(
     left: Node, right: Node, a: Quantity, b: Quantity, reading: Reading, is_rough: bool
 ) -> float:
-    """The size of a unit in which the side that has none agrees with the other; 0 for none."""
+    """The size of the unit with which the side without one agrees with the other; 0 if none."""
     bare = replace(reading, units=False)
     try:
         distance = measure_distance(evaluate(left, bare).value, evaluate(right, bare).value)

@@ -1,4 +1,4 @@
-"""What a side of a sum that fails should have been, in the words of the author."""
+"""The correct value of a side that is wrong, written as the author would write it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bindery.check.arithmetic.trees import Node, Number, find_typed_number, has_
 def tell_values(
     left: Node, right: Node, tokens: Sequence[Token], first: Cut, second: Cut, text: str
 ) -> tuple[str, str]:
-    """What the sides give: that of the left in the words of the right where that is a number."""
+    """The values of both sides; the left is written like the right if that is a number."""
     typed = find_typed_number(right)
     if typed is not None:
         return _tell_like(right, typed, left, tokens[second.first : second.last], text), ""
@@ -33,7 +33,7 @@ def tell_values(
 
 
 def _find_nearest_reading(left: Node, right: Node) -> tuple[float, float, Reading]:
-    """The values of two sides that fail, in the likeliest reading: with their units, if that
+    """The values of two sides in the likeliest reading: with their units, if that
     does not take them far apart. A side without a unit is taken to be in base units."""
     found = []
     for reading in list_readings(left, right):
@@ -45,7 +45,7 @@ def _find_nearest_reading(left: Node, right: Node) -> tuple[float, float, Readin
             found.append((a.value, b.value, reading))
     found.sort(key=lambda sides: not sides[2].units)
     if all(has_scale(side) and find_typed_number(side) for side in (left, right)):
-        return found[0]  # one unit turned into another, however far apart: both are meant
+        return found[0]  # a unit conversion: the units count, however wrong the number is
     near = (sides for sides in found if 1e-9 < measure_distance(*sides[:2]) < _FAR_APART)
     return next(near, found[0])
 

@@ -1,7 +1,6 @@
-"""How one side of a sum is written: from tokens to a tree.
+"""Parse one side of an equation: from tokens to a tree.
 
-What is counted may follow a number (`8 GPUs`) and a remark in brackets (`2 (bytes of bf16)`);
-both are passed over.
+Words for what is counted (`8 GPUs`) and remarks in brackets (`2 (bytes of bf16)`) are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from bindery.check.arithmetic.trees import (
 _LONGEST_LABEL = 4
 _LARGEST_EXPONENT = 300
 LONGEST = 80
-"""Tokens that a side may have at most."""
+"""Maximum number of tokens per side."""
 
 
 _AFTER_LABEL = (Kind.OPERATOR, Kind.RELATION, Kind.CLOSE, Kind.UNIT, Kind.OPEN)
@@ -36,7 +35,7 @@ NO_LABELS = frozenset(
     "up down mod modulo squared cubed half dozen hundred hundreds out versus vs via each "
     "per".split()
 )
-"""Words that are not names of what is counted."""
+"""Words that do not name what is counted."""
 
 _SHARERS = frozenset(
     "gpu tpu cpu accelerator device card chip core die node host server machine instance rack pod "
@@ -45,12 +44,11 @@ _SHARERS = frozenset(
     "token word sample sequence seq example document image row layer head block page file drive "
     "disk".split()
 )
-"""What a quantity is given for behind a slash: `2 bytes/param`."""
+"""What may follow the slash of a quantity: `2 bytes/param`."""
 
 
 def read_side(tokens: Sequence[Token]) -> Side | None:
-    """The side that is written by exactly these tokens, or None where they write none, or more than
-    anybody writes."""
+    """The side that these tokens form; None if they do not form one, or are too many."""
     if len(tokens) > LONGEST:
         return None
     reader = _Reader(tokens)
@@ -114,7 +112,7 @@ class _Reader:
                 return node
 
     def is_remainder(self) -> bool:
-        """Whether a percent sign with a value behind it comes next: `10 % 3`."""
+        """Whether a percent sign followed by a value comes next: `10 % 3`."""
         token, following = self.peek(), self.peek(1)
         return (
             token is not None
@@ -124,7 +122,7 @@ class _Reader:
         )
 
     def is_glued_bracket(self) -> bool:
-        """Whether a bracket is directly behind a value: `8(2+1)`."""
+        """Whether a bracket is directly after a value: `8(2+1)`."""
         token = self.peek()
         before = self.tokens[self.at - 1]
         return (
@@ -217,7 +215,7 @@ class _Reader:
         return node
 
     def skip_label(self) -> bool:
-        """Pass over the words that say what is counted, if an operator or the end follows."""
+        """Skip words that say what is counted, if an operator or the end follows."""
         if self.skip_share():
             return True
         words: list[str] = []
@@ -241,7 +239,7 @@ class _Reader:
         return True
 
     def skip_share(self) -> bool:
-        """Pass over what a quantity is counted for: the `/param` of `2 bytes/param`, or `per
+        """Skip what a quantity is given per: the `/param` of `2 bytes/param`, or `per
         parameter`."""
         sign, word, follows = self.peek(), self.peek(1), self.peek(2)
         before = self.tokens[self.at - 1]
@@ -262,7 +260,7 @@ class _Reader:
         return True
 
     def skip_remark(self) -> bool:
-        """Pass over a remark in brackets: `2 (bytes of bf16)`."""
+        """Skip a remark in brackets: `2 (bytes of bf16)`."""
         token = self.peek()
         if token is None or token.kind is not Kind.OPEN or self.is_glued_bracket():
             return False

@@ -1,6 +1,6 @@
-"""Whether what is stated holds, over all readings of it.
+"""Judge whether a statement holds, over all ways to read it.
 
-It fails only where no reasonable reading makes it true; what is in doubt is left unjudged.
+It fails only if no reasonable reading makes it true; anything doubtful is not judged.
 """
 
 from __future__ import annotations
@@ -46,24 +46,23 @@ _ROUGH_SIGNS = frozenset(("=~", "~=", "≈", "≃", "≅", "~"))
 _ARROWS = frozenset(("=>", "⇒"))
 _WRAPS = frozenset(2**bits for bits in (8, 16, 32, 64))
 _FARTHEST_RESULT = math.log(3)
-"""How far, in powers of e, a number can be from the sum behind it to be its wrong result."""
+"""Largest log ratio between a number and its working for that to be a wrong result."""
 _TIME: Dimension = (("s", 1),)
 _LARGEST_DATE = 32
 _FARTHEST_MODEL = 30
 _SWALLOWED = 1 / 8
-"""The largest share of a number that the coarsest of formats loses when it is added."""
+"""Largest relative summand that the coarsest number format loses in an addition."""
 
 
 def is_statement(left: Side, right: Side) -> bool:
-    """Whether there is something to work out: an operation, or units or shares to be turned into
-    each other."""
+    """Whether there is something to compute: an operation, or a conversion of units or percent."""
     if left.operators or right.operators:
         return True
     return (has_scale(left.node) and has_scale(right.node)) or _is_share(left.node, right.node)
 
 
 def is_certain_difference(node: Node) -> bool:
-    """Whether the minus of a side can be no dash: 80 GB - 10 GB, 100% - 5% and 1 - 0.05."""
+    """Whether the minus of a side cannot be a dash: 80 GB - 10 GB, 100% - 5% and 1 - 0.05."""
     match node:
         case Binary("-", Percent(), Percent()):
             return True
@@ -85,7 +84,7 @@ def _is_share(left: Node, right: Node) -> bool:
 
 
 def judge_sides(left: Cut, right: Cut, sign: str, counted: str) -> Verdict:
-    """The verdict on two sides with a sign between them; `counted` is the word behind them.
+    """The verdict on two sides with a sign between them; `counted` is the word after them.
 
     The sign `(` stands for a result with its working in brackets.
     """
@@ -117,7 +116,7 @@ def judge_sides(left: Cut, right: Cut, sign: str, counted: str) -> Verdict:
 
 
 def _is_key(left: Side, right: Side) -> bool:
-    """Whether the left side is a number that something is listed under: 0=720/576, 1=625/50."""
+    """Whether the left side is the key of a list: 0=720/576, 1=625/50."""
     if not isinstance(left.node, Number) or not right.operators:
         return False
     try:
@@ -128,8 +127,8 @@ def _is_key(left: Side, right: Side) -> bool:
 
 
 def _is_ratio(side: Side) -> bool:
-    """Whether a side is one number over another of its kind, so that `5x` behind it is so many
-    times and no unknown: `100 s / 25 s`."""
+    """Whether a side divides two numbers of the same unit, so that `5x` after it means five times:
+    `100 s / 25 s`."""
     match side.node:
         case Binary("/", over, under) if not side.labels:
             if find_typed_number(over) is None or find_typed_number(under) is None:
@@ -143,7 +142,7 @@ def _is_ratio(side: Side) -> bool:
 
 
 def _agrees_but_for_scale(left: Node, right: Node) -> bool:
-    """Whether the sides differ by thousands only: 400k + 20000 * 8 = 560 kilobytes."""
+    """Whether the sides differ only by powers of 1000 or 1024: 400k + 20000 * 8 = 560 kilobytes."""
     for reading in list_readings(left, right):
         try:
             a, b = evaluate(left, reading), evaluate(right, reading)
@@ -159,7 +158,7 @@ def _agrees_but_for_scale(left: Node, right: Node) -> bool:
 
 
 def _names_model(left: Node, right: Node) -> bool:
-    """Whether a factor may be the name of a device: 8 x 4090 = 192 GB. Then it is far off."""
+    """Whether a factor may be the name of a device: 8 x 4090 = 192 GB."""
     match left:
         case Binary("*", Number(text=count, value=a), Number(text=name, value=b)):
             result = find_typed_number(right)
@@ -170,8 +169,8 @@ def _names_model(left: Node, right: Node) -> bool:
 
 
 def _is_near(left: Node, right: Node) -> bool:
-    """Whether what is in brackets is meant for the working of the number before it: it comes
-    near, and is neither a date nor how far one is: June 3 (6/3), part 1 (1/2)."""
+    """Whether brackets hold the working of the number before them: its value is near, and it is
+    neither a date nor a position: June 3 (6/3), part 1 (1/2)."""
     try:
         a, b = evaluate(left, Reading()).value, evaluate(right, Reading()).value
     except NoValueError:
@@ -233,8 +232,8 @@ def _weigh(left: Node, right: Node, is_rough: bool) -> Verdict:
 
 
 def _counts_times(left: Node, right: Node) -> bool:
-    """Whether one time says how many others there are, in whose unit the result is: so many hours
-    for each of some days, `30 days x 24 h = 720 h`."""
+    """Whether one time counts how often another occurs, and the result has the unit of either:
+    `30 days x 24 h = 720 h`."""
     match left, right:
         case Binary("*", Measured(Number(), one), Measured(Number(), other)), Measured(
             Number(), unit
@@ -249,8 +248,8 @@ def _is_eightfold(ratio: float) -> bool:
 
 
 def _adds_units(left: Node, right: Node) -> bool:
-    """Whether amounts in several units of one kind make an amount of that kind, so that their bare
-    numbers say nothing: 12 GB + 500 MB = 512 GB."""
+    """Whether amounts in different units of one kind are added, so that their bare numbers mean
+    nothing: 12 GB + 500 MB = 512 GB."""
     whole, total = (right, left) if find_typed_number(right) is not None else (left, right)
     terms = _list_terms(total)
     units = [node.unit for node in (whole, *terms) if isinstance(node, Measured)]
@@ -264,7 +263,7 @@ def _adds_units(left: Node, right: Node) -> bool:
 
 
 def _list_terms(node: Node) -> list[Node]:
-    """What a sum or difference is made of; a tree that is neither is its only term."""
+    """The terms of a sum or difference; any other tree is a single term."""
     match node:
         case Binary("+" | "-", left, right):
             return [*_list_terms(left), *_list_terms(right)]
@@ -273,7 +272,7 @@ def _list_terms(node: Node) -> list[Node]:
 
 
 def _has_eight(left: Node, right: Node) -> bool:
-    """Whether an 8 is there that may turn bytes into bits."""
+    """Whether there is an 8 that may convert bytes to bits."""
     return any(
         isinstance(node, Number) and node.value == 8
         for side in (left, right)
@@ -282,7 +281,7 @@ def _has_eight(left: Node, right: Node) -> bool:
 
 
 def _is_of_computers(left: Node, right: Node) -> bool:
-    """Whether a sum is false on paper because it tells of computers: 256 + 1 = 256, 255 + 1 = 0."""
+    """Whether an equation shows computer arithmetic: 256 + 1 = 256, 255 + 1 = 0."""
     try:
         a, b = evaluate(left, Reading()).value, evaluate(right, Reading()).value
     except NoValueError:
@@ -301,6 +300,6 @@ def _is_of_computers(left: Node, right: Node) -> bool:
 
 
 def _is_plain_power(node: Node) -> bool:
-    """Whether a value is a number or a power of one, as examples of rounding have them."""
+    """Whether a value is a number or a power, as in examples of rounding."""
     operators = {below.operator for below in iterate_nodes(node) if isinstance(below, Binary)}
     return operators <= {"**"}

@@ -1,4 +1,4 @@
-"""Units behind the numbers of a sum: their size in base units, and their dimension.
+"""Units after numbers: their size in base units, and their dimension.
 
 With both, `16 GB / 300 GBps` comes out in seconds. `B` may be bytes or billions, and `GB` a power
 of ten or of two; `readings` tries each.
@@ -22,17 +22,17 @@ class Unit:
     dimension: Dimension = ()
     binary: float = 0
     is_billion: bool = False
-    """Whether it is the bare `B`, which may be billions as well as bytes."""
+    """Whether it is a bare `B`, which may mean billions or bytes."""
 
     def measure(self, *, binary: bool, billion: bool) -> tuple[float, Dimension]:
-        """Size and dimension in one way of reading it."""
+        """Size and dimension in one reading."""
         if self.is_billion and billion:
             return 1e9, ()
         return (self.binary if binary and self.binary else self.size), self.dimension
 
 
 def multiply(first: Dimension, second: Dimension, power: int = 1) -> Dimension:
-    """The dimension of a product, or of a quotient where `power` is -1.
+    """The dimension of a product, or of a quotient if `power` is -1.
 
     Operations per second count as operations: people write FLOPs and FLOPS for either.
     """
@@ -51,7 +51,7 @@ _MONEY: Mapping[str, Dimension] = {
     "€": (("euro", 1),),
     "£": (("pound", 1),),
 }
-# Here rather variables, or not words of prose.
+# Likely variables here, or not words of prose.
 _LEFT_OUT = frozenset("b d percent pct permille ppm".split())
 _PREFIXES = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
@@ -69,12 +69,12 @@ _TIMES = {name: unit.size for name, unit in UNITS.items() if unit.dimension == _
 _UNIT = re.compile("[ \u00a0\u202f\u2009]?(?P<unit>[A-Za-zµμ]+)(?!\\w|-\\w)")
 _RATE = re.compile(r"(?:/|[ ]?per[ ])[ ]?(?P<time>[A-Za-zµμ]+)(?![\w/])")
 _PRICED = frozenset("kWh MWh GB GiB TB TiB M million billion".split())
-"""What prices are given for, times aside: `$0.12/kWh`, `$3 per million`."""
+"""What prices are per, apart from times: `$0.12/kWh`, `$3 per million`."""
 _PRICE = re.compile(r"[$€£]\d[\d.,]*$")
 
 
 def match_unit(text: str, start: int) -> tuple[Unit, int] | None:
-    """The unit that begins at `start`, after a blank perhaps, and where it ends."""
+    """The unit that begins at `start`, optionally after a space, and where it ends."""
     match = _UNIT.match(text, start)
     unit = UNITS.get(match["unit"]) if match else None
     if match is None or unit is None:

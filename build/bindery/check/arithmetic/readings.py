@@ -1,8 +1,8 @@
-"""The value of a tree, in each of the ways in which it can be read.
+"""Evaluate a tree in each way it can be read.
 
-What is written can mean more than one thing: `B` bytes or billions, `GB` 10**9 or 2**30 bytes,
-`log` a logarithm to three bases, a unit something to reckon with or a mere label. A `Reading` is
-one of these ways, and `list_readings` tells which of them differ for two given sides.
+Notation is ambiguous: `B` is bytes or billions, `GB` is 10**9 or 2**30 bytes, `log` has one of
+three bases, and a unit counts or is only a label. A `Reading` is one choice, and `list_readings`
+lists those that differ for two given sides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST_BITS = 4096
 
 
 class NoValueError(ValueError):
-    """There is no value, or none in this way of reading it."""
+    """There is no value, or none in this reading."""
 
 
 PercentSense = enum.Enum("PercentSense", ["SHARE", "OF_THE_LEFT", "NUMBER"])
@@ -39,7 +39,7 @@ PercentSense = enum.Enum("PercentSense", ["SHARE", "OF_THE_LEFT", "NUMBER"])
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way of understanding what is written."""
+    """One way to interpret the notation."""
 
     units: bool = False
     """Whether units and scales count; without, only the bare numbers do."""
@@ -58,7 +58,7 @@ class Quantity:
 
 
 def list_readings(first: Node, second: Node) -> list[Reading]:
-    """The ways in which two sides can be read, the bare numbers first."""
+    """The readings of two sides, the one with bare numbers first."""
     nodes = [*iterate_nodes(first), *iterate_nodes(second)]
     units = [node.unit for node in nodes if isinstance(node, Measured)]
     has_log = any(isinstance(node, Call) and node.name == "log" for node in nodes)
@@ -73,8 +73,8 @@ def list_readings(first: Node, second: Node) -> list[Reading]:
 
 
 def _list_senses(first: Node, second: Node) -> list[PercentSense]:
-    """What percent signs can mean: a hundredth; so much more of what is to the left; or
-    nothing, where a side multiplies by 100 or one of them is a mere sum: 50 + 50 = 100%."""
+    """What percent signs can mean: a hundredth; a share of the left operand; or nothing, if a side
+    multiplies by 100 or only adds: 50 + 50 = 100%."""
     senses = [PercentSense.SHARE]
     sides = (first, second)
     marked = [any(isinstance(node, Percent) for node in iterate_nodes(side)) for side in sides]
@@ -101,7 +101,7 @@ def _list_senses(first: Node, second: Node) -> list[PercentSense]:
 
 
 def evaluate(node: Node, reading: Reading) -> Quantity:
-    """The value of a tree in one way of reading it. Raises NoValueError where it has none."""
+    """The value of a tree in one reading. Raises NoValueError if it has none."""
     try:
         quantity = _evaluate(node, reading)
         if isinstance(quantity.value, complex) or not math.isfinite(quantity.value):
@@ -201,12 +201,12 @@ def _call(name: str, values: Sequence[Quantity], reading: Reading) -> Quantity:
 
 
 def measure_size(node: Node, typed: Number, reading: Reading) -> float:
-    """What 1 in the place of the typed number amounts to."""
+    """The value of the node with 1 instead of the typed number."""
     return abs(evaluate(substitute(node, typed, replace(typed, value=1)), reading).value)
 
 
 def measure_distance(first: float, second: float) -> float:
-    """How far two values are from each other, in powers of e."""
+    """The absolute log ratio of two values."""
     if not first or not second:
         return math.inf
     return abs(math.log(abs(first / second)))

@@ -1,7 +1,7 @@
-"""Where the sides of a sum begin and end in a sentence.
+"""Find where the sides of an equation begin and end in a sentence.
 
-A sum is in the middle of words, dashes and brackets. A side is the longest run of tokens beside
-the sign that is an expression and is not cut out of something longer, such as `8` out of `n * 8`.
+An equation is surrounded by words, dashes and brackets. A side is the longest run of tokens next to
+the sign that is an expression and not a part of something longer, such as `8` in `n * 8`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class Cut:
     side: Side
     first: int
     last: int
-    """The token behind it."""
+    """The token after it."""
     is_bare_before: bool = True
-    """Whether no word is directly before it that may speak of its first number."""
+    """Whether no word directly before it may refer to its first number."""
     is_factor: bool = False
-    """Whether an `x` behind it makes it so many times, if what it is the result of is a ratio."""
+    """Whether an `x` after it means "times", if the other side is a ratio."""
 
 
 class _Edge(enum.Enum):
     CLEAN = enum.auto()
     LOOSE = enum.auto()
-    """Perhaps an edge: what is said to hold may hold, but not the contrary."""
+    """Perhaps an edge: a statement may hold, but cannot fail."""
     NONE = enum.auto()
 
 
@@ -44,17 +44,17 @@ _GO_ON = frozenset(
     "to or of and times dozen hundred hundreds half mod modulo squared cubed plus minus thousands "
     "millions billions".split()
 )
-"""Words behind a number after which it may not be the whole."""
+"""Words after a number that may continue it."""
 _BASES = frozenset("binary octal hex hexadecimal".split())
 _LONG_TIMES = frozenset("month months quarter year years yr yrs mo".split())
-"""Times without a fixed length: a rate per year may be worked out from one per month."""
+"""Times without a fixed length: a rate per year may be computed from one per month."""
 _JOINTS = frozenset("so that because since thus hence then i.e e.g recall remember".split())
 _FIXED_TIMES = frozenset("second minute hour day week step epoch".split())
 _COMPARED = frozenset(
     "faster slower more less fewer larger smaller bigger better worse higher lower cheaper longer "
     "shorter speedup speed-up improvement reduction compression increase".split()
 )
-"""Words behind `3x` that make it three times."""
+"""Words after `3x` that show it means three times."""
 _IN_LONG_TIMES = frozenset("365 366 52 12 8760 8,760 30 720 730".split())
 """How many shorter times there are in a longer one."""
 _ABOUT = frozenset(
@@ -64,7 +64,7 @@ _FILLERS = frozenset("only just exactly precisely".split())
 
 
 def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
-    """The sides that end before the token `end`, the longest first; none where there is none."""
+    """The sides that end before the token `end`, the longest first."""
     cuts: list[Cut] = []
     for start in range(max(low, end - LONGEST), end):
         token = tokens[start]
@@ -109,7 +109,7 @@ def find_right(
 
 
 def skip_hedge(tokens: Sequence[Token], start: int, high: int) -> tuple[int, bool]:
-    """Where a side begins behind words such as `about`, and whether they make it rough."""
+    """Where a side begins after words such as `about`, and whether they make it rough."""
     is_rough = False
     while start < high and tokens[start].kind is Kind.WORD:
         word = tokens[start].text.lower()
@@ -152,7 +152,7 @@ def _judge_start(tokens: Sequence[Token], start: int) -> _Edge:
 
 
 def _is_named_factor(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the sign at `index` tells the value of a factor: `5 * width≈122`."""
+    """Whether the sign at `index` gives the value of a factor: `5 * width≈122`."""
     if index < 2:
         return False
     before, name, sign = tokens[index - 2 : index + 1]
@@ -168,7 +168,7 @@ def _is_name(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _judge_word_before(tokens: Sequence[Token], index: int) -> _Edge:
-    """Whether a side can begin behind a word: not where it is a factor, as in `n * batch 8`."""
+    """Whether a side can begin after a word: not if the word is a factor, as in `n * batch 8`."""
     word = tokens[index].text.lower()
     if word in _NEGATIONS or word == "per" or any(map(str.isdigit, word)):
         return _Edge.LOOSE
@@ -185,7 +185,7 @@ def _judge_word_before(tokens: Sequence[Token], index: int) -> _Edge:
 
 
 def _ends_in_name(tokens: Sequence[Token], start: int, end: int) -> bool:
-    """Whether the word before the sign may be what is set to a value: `DP=2*2 PP=8`."""
+    """Whether the word before the sign may be assigned a value: `DP=2*2 PP=8`."""
     last = tokens[end - 1]
     if last.kind is not Kind.WORD:
         return False
@@ -195,7 +195,7 @@ def _ends_in_name(tokens: Sequence[Token], start: int, end: int) -> bool:
 
 
 def _is_dash(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the token may part two thoughts: a dash, or a word such as `times`."""
+    """Whether the token may separate two clauses: a dash, or a word such as `times`."""
     if not 0 < index < len(tokens) - 1:
         return False
     token = tokens[index]
@@ -248,8 +248,8 @@ def _judge_end(tokens: Sequence[Token], end: int, codes: Sequence[tuple[int, int
 
 
 def _is_factor(tokens: Sequence[Token], end: int) -> bool:
-    """Whether an `x` is glued to a number that ends there, and nothing near says that it is an
-    unknown: neither what is behind it nor another variable."""
+    """Whether an `x` is glued to the number that ends there, and nothing near it suggests a
+    variable."""
     if end == len(tokens) or tokens[end].text not in ("x", "X"):
         return False
     if tokens[end].start != tokens[end - 1].end or tokens[end - 1].kind is not Kind.NUMBER:
@@ -264,8 +264,7 @@ def _is_factor(tokens: Sequence[Token], end: int) -> bool:
 
 
 def _is_unknown(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a token is a letter that stands for a number: not the one of `2x faster`, but that
-    of `2x = 4`."""
+    """Whether a token is a variable: not the x of `2x faster`, but that of `2x = 4`."""
     token = tokens[index]
     if token.kind is not Kind.WORD or token.text.lower() not in ("x", "y", "z", "n"):
         return False
@@ -277,7 +276,7 @@ def _is_unknown(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_plural(token: Token) -> bool:
-    """Whether letters glued to a number are a word of some length, and no unit or variable."""
+    """Whether letters glued to a number are a word, not a unit or variable."""
     return len(token.text) > 3 and token.text.isalpha()
 
 
@@ -286,7 +285,7 @@ def _judge_word_behind(tokens: Sequence[Token], end: int) -> _Edge:
     first = words[0]
     is_variable = len(first) == 1 and first not in "aix"
     if is_variable or (first in _GO_ON and not tokens[end].is_new_line):
-        # "and" goes on to "and a half"; elsewhere it only joins two sentences
+        # "and" may continue as "and a half"; otherwise it joins two clauses
         if first == "and" and words[1:2] not in (["a"], ["half"]):
             return _Edge.CLEAN
         if first == "of" and len(words) > 1 and words[1] != "a":
@@ -295,7 +294,7 @@ def _judge_word_behind(tokens: Sequence[Token], end: int) -> _Edge:
         return _Edge.LOOSE
     is_rate = first in ("per", "a", "each") and words[1:2] and words[1] in _LONG_TIMES
     if is_rate and any(token.text in _IN_LONG_TIMES for token in tokens[:end]):
-        is_rate = False  # it has been worked out: $2 * 24 * 365 = $17,520 a year
+        is_rate = False  # the rate is converted: $2 * 24 * 365 = $17,520 a year
     return _Edge.LOOSE if is_rate or _BASES.intersection(words) else _Edge.CLEAN
 
 

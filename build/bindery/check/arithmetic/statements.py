@@ -1,7 +1,7 @@
-"""What a text states to be equal, and whether it is.
+"""Find the equations that a text states, and judge them.
 
-A statement is an expression, a sign and a number, or two expressions; or a number with its working
-in brackets behind it. It holds by the digits that are shown: `16/300 = 0.053` does.
+A statement is an expression, a sign and a number, or two expressions; or a number followed by its
+working in brackets. It must hold to the digits shown: `16/300 = 0.053` does.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from bindery.check.arithmetic.trees import Side
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Two sides and the sign between them, as they are in a text from `start` to `end`."""
+    """Two sides and the sign between them, from `start` to `end` in a text."""
 
     text: str
     start: int
     end: int
     verdict: Verdict
     left: str = ""
-    """What the left side gives where the statement fails, in the words of the right side if that
-    is a mere number."""
+    """The value of the left side if the statement fails, written like the right side if that is a
+    plain number."""
     right: str = ""
-    """What the right side gives where the left is a mere number, or both are expressions."""
+    """The value of the right side if the left is a plain number, or if both are expressions."""
     is_bracketed: bool = False
-    """Whether the right side is in brackets behind its result: `320 GB (80 * 4)`."""
+    """Whether the right side is in brackets after its result: `320 GB (80 * 4)`."""
 
 
 _MAYBE = re.compile(
@@ -53,7 +53,7 @@ _WORK = re.compile(
     r"|[√²³¹⁰-⁹]|(?:sqrt|log\w*|ln|exp|ceil|floor|round|min|max|abs)\("
     r"|\d[ \u00a0]?[A-Za-z%][\w/%]*\s*[=≈~]+\s*[~$]?\s*[\d.]|[\d.][=≈~ ]+[\d.]+%"
 )
-"""What a statement has at least: an operation, or a number with a unit beside the sign."""
+"""The minimum of a statement: an operation, or a number with a unit next to the sign."""
 _BRACKETED = re.compile(
     r"\d[ \u00a0]?(?:[A-Za-z%]+ )? ?"
     r"\([(\d.,]+(?:\s*(?:\*\*?|[×·÷/+])\s*|\s[−-]\s)[(\d.][^A-Za-z=]{0,200}\)"
@@ -67,7 +67,7 @@ _SENTENCE_END = re.compile(r"(?<!approx)(?<!ca)[.!?;]\s+")
 def read_statements(text: str, codes: tuple[tuple[int, int], ...] = ()) -> tuple[Statement, ...]:
     """The statements of a text in their order.
 
-    `codes` are the ranges of code in it: there a minus is a minus, and in prose, with blanks on
+    `codes` are the ranges of code in it: in code a minus is a minus, but in prose, with spaces on
     both sides, it may be a dash.
     """
     has_signs = has_sign(text) and bool(_MAYBE.search(text))
@@ -94,7 +94,7 @@ def read_statements(text: str, codes: tuple[tuple[int, int], ...] = ()) -> tuple
 
 
 def has_sign(text: str) -> bool:
-    """Whether a sign is there that may say that two sides are equal: the quickest of questions."""
+    """Whether the text has a sign that may state an equality; a fast first test."""
     return (
         "=" in text
         or "≈" in text
@@ -121,7 +121,7 @@ def _read_sentence(text: str, codes: Sequence[tuple[int, int]]) -> Iterator[Stat
 
 
 def _read_brackets(text: str) -> Iterator[Statement]:
-    """The statements that show the working in brackets behind the result."""
+    """The statements that show the working in brackets after the result."""
     tokens = split_tokens(text)
     for index, token in enumerate(tokens):
         if token.kind is not Kind.OPEN or not index or tokens[index - 1].end == token.start:
@@ -142,7 +142,7 @@ def _read_brackets(text: str) -> Iterator[Statement]:
 
 
 def _find_close(tokens: Sequence[Token], index: int) -> int:
-    """Where the bracket at `index` is closed; at `index` itself where it is not."""
+    """Where the bracket at `index` is closed; `index` itself if it is not."""
     depth = 0
     for at in range(index, min(index + LONGEST + 2, len(tokens))):
         depth += (tokens[at].kind is Kind.OPEN) - (tokens[at].kind is Kind.CLOSE)
@@ -167,7 +167,7 @@ def _is_sign(tokens: Sequence[Token], index: int) -> bool:
 def _compare_cuts(
     text: str, tokens: Sequence[Token], index: int, lefts: Sequence[Cut], rights: Sequence[Cut]
 ) -> Statement | None:
-    """The statement around a sign: it holds where it holds for one way to cut out its sides."""
+    """The statement around a sign: it holds if it holds for one way to cut out its sides."""
     sign = tokens[index]
     found: list[Statement] = []
     for left in lefts:
@@ -201,8 +201,8 @@ def _compare_cuts(
 
 
 def _is_cut_off(part: Side, longest: Side) -> bool:
-    """Whether a side is what is beside the minus of a longer one that is not a dash: the second
-    of `80 GB - 10 GB`. It may hold alone, and nothing is wrong where it does not."""
+    """Whether a side is only an operand of a longer difference, as the second of `80 GB - 10 GB`.
+    It may hold alone, but is not wrong if it does not."""
     return part is not longest and not part.operators and is_certain_difference(longest.node)
 
 

@@ -1,6 +1,6 @@
-"""Text cut into the pieces of sums: numbers, units, signs and words.
+"""Split text into the tokens of equations: numbers, units, signs and words.
 
-What looks like a number and is none (a version, a date, an address, a name with digits) is a word.
+A version, a date, an address or a name with digits is a word, not a number.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Token:
     start: int
     end: int
     is_loose: bool = False
-    """Whether it may well be something else: a range, a dash, two numbers side by side."""
+    """Whether it may be something else: a range, a dash, two adjacent numbers."""
     is_new_line: bool = False
     """Whether a line begins before it."""
     unit: Unit | None = None
@@ -130,7 +130,7 @@ _VALUES = frozenset({Kind.NUMBER, Kind.CLOSE, Kind.POWER})
 
 
 def _read_suffix(text: str, position: int, last: Token | None) -> Token | None:
-    """What means something else behind a value than elsewhere: a unit, or `x` for times."""
+    """A token that exists only after a value: a unit, or `x` for times."""
     if last is None:
         return None
     is_value = last.kind in _VALUES
@@ -172,7 +172,7 @@ def _read_token(match: re.Match[str], text: str, last: Token | None) -> Token:
             return _read_word(match, text, last)
         case "other":
             return _read_mark(typed, start, end)
-        case _:  # names, and signs that compare without saying that two sides are equal
+        case _:  # names, and comparison signs other than equality
             return Token(Kind.WORD if match.lastgroup == "name" else Kind.MARK, typed, start, end)
 
 
@@ -183,7 +183,7 @@ def _is_loose(match: re.Match[str], text: str) -> bool:
     if match[0] == "-" and not before and not after:
         numbers = _BEFORE.search(text, max(match.start() - 20, 0), match.start())
         behind = _BEHIND.match(text, match.end())
-        # 1-8 is a range, 8-1 is none
+        # 1-8 is a range, 8-1 is not
         return not (numbers and behind and float(numbers[0]) > float(behind[0]))
     return match[0] == "–" or before != after
 
@@ -198,7 +198,7 @@ def _read_word(match: re.Match[str], text: str, last: Token | None) -> Token:
         (typed == "of" and last.kind is Kind.PERCENT)
         or (typed in _OPERATORS and last.kind in (*_VALUES, Kind.UNIT, Kind.PERCENT))
     ):
-        is_loose = typed != "of"  # so many times something: 4.8 times 1e22
+        is_loose = typed != "of"  # as in "4.8 times 1e22"
         return Token(Kind.OPERATOR, _OPERATORS.get(typed, typed), start, end, is_loose)
     if typed in ("percent", "per-cent"):
         return Token(Kind.PERCENT, typed, start, end)

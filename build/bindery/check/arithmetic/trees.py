@@ -1,4 +1,4 @@
-"""The tree that one side of a sum is read into, and questions about it."""
+"""The tree of one side of an equation, and queries on it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Negative:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Two values and the operator between them."""
+    """Two operands and the operator between them."""
 
     operator: str
     left: Node
@@ -52,7 +52,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of values; `log` without a base is called so."""
+    """A function call; `log` may lack its base."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -63,15 +63,15 @@ Node = Number | Measured | Percent | Negative | Binary | Call
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A tree and what is said around its numbers."""
+    """A tree, and the words around its numbers."""
 
     node: Node
     labels: frozenset[str] = frozenset()
-    """The words behind its numbers that are not units: `GPUs`, `nodes`."""
+    """The words after its numbers that are not units: `GPUs`, `nodes`."""
     is_loose: bool = False
-    """Whether there is another way to understand it than as this tree."""
+    """Whether it may also be read in another way."""
     is_rough: bool = False
-    """Whether one of its numbers is said to be rough."""
+    """Whether one of its numbers is marked as rough."""
     has_remark_behind: bool = False
     """Whether words or brackets follow the last of its values."""
 
@@ -106,20 +106,20 @@ def has_scale(node: Node) -> bool:
 
 
 def find_typed_number(node: Node) -> Number | None:
-    """The number that a tree is, unit and sign aside; None where there is more to it."""
+    """The number of a tree that is a single number, with any unit and sign; else None."""
     while isinstance(node, Measured | Percent | Negative):
         node = node.content
     return node if isinstance(node, Number) else None
 
 
 def count_digits(number: Number) -> int:
-    """How many digits of a number say something: 2 of 0.0420, of 4200 and of 42e9."""
+    """The number of significant digits: 2 in 0.0420, 4200 and 42e9."""
     mantissa = re.split("[eE]", number.text)[0]
     return len(re.sub(r"\D", "", mantissa).strip("0"))
 
 
 def substitute(node: Node, old: Number, new: Number) -> Node:
-    """The same tree with another number in the place of one."""
+    """The same tree with one number replaced."""
     match node:
         case Number():
             return new if node is old else node

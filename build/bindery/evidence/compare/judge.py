@@ -8,8 +8,8 @@ verdict. A failed run can be compared, but is not a reference. The expected rang
 range over median): the median of another run should be within it. The tolerance covers the
 difference between two machines of the same kind. Beyond three times this margin, a row is far off.
 
-The whole run is judged by the geometric mean of yours over recorded, with the median margin of its
-rows, and by any row that is far worse.
+The whole run is judged by the geometric mean of the ratios of your values to the recorded ones,
+with the median margin of the rows, and by any row that is far worse.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The run to compare: a record, or tool output, which does not name the machine."""
+    """The run to compare: a record, or the output of a tool, which does not name the machine."""
 
     source: Record | ToolOutput
     machine: Machine | None
     nodes: int | None
     ranks: int | None
-    """None, as for machine and nodes, if unknown."""
+    """None if unknown, as for machine and nodes."""
     name: str = ""
     """Its name, if it is a record of the book."""
 
@@ -216,7 +216,7 @@ class Comparison:
     run: Run
     reference: Reference
     rows: tuple[RowVerdict, ...]
-    """The most remarkable first."""
+    """The largest deviations first."""
     left_out: tuple[str, ...]
     """Rows of the run that are not compared, each with the reason."""
 
@@ -241,7 +241,7 @@ class Comparison:
 
 
 def is_worse(verdict: str, terms: Terms) -> bool:
-    """Whether a number is on the wrong side of what is expected."""
+    """Whether a verdict is worse than expected."""
     return verdict.endswith("below" if terms.higher_is_better else "above")
 
 
@@ -251,8 +251,8 @@ def knows_hardware(run: Run, terms: Terms) -> bool:
 
 
 def judge_ratio(ratio: float, margin: float) -> str:
-    """The verdict on yours over recorded, by itself neither good nor bad: `within`, `below`,
-    `above`, `far below` or `far above`."""
+    """The verdict on the ratio of your value to the recorded one: `within`, `below`, `above`,
+    `far below` or `far above`. Which is worse depends on the terms."""
     off = abs(ratio - 1)
     if off <= margin:
         return "within"
@@ -286,7 +286,7 @@ def compare_run(
 
 
 def _rank_verdict(verdict: str, terms: Terms) -> tuple[bool, bool, bool]:
-    """The worst first, what is as expected last."""
+    """Sort key: the worst first, rows within the margin last."""
     return verdict == "within", not is_worse(verdict, terms), not verdict.startswith("far")
 
 
@@ -318,7 +318,7 @@ def _match_rows(
 
 
 def _find_differences(run: Run, reference: Reference, terms: Terms) -> Iterator[tuple[str, str]]:
-    """What makes a record and a run not comparable: of the record, and of the run."""
+    """Why a record and a run are not comparable: what the record has, and what the run has."""
     record = reference.record
     if run.source.method != record.method:
         yield f"of method {record.method}", f"of method {run.source.method}"
@@ -349,6 +349,6 @@ def _explain_differences(name: str, differences: Iterable[tuple[str, str]]) -> s
 
 
 def shorten(texts: Sequence[str]) -> list[str]:
-    """Sentences about what is left out: the first ones, and how many more there are."""
+    """Sentences about the rows left out: the first few, and how many more."""
     rest = [f"{len(texts) - _LISTED} more"] if len(texts) > _LISTED else []
     return [f"left out: {text}" for text in (*texts[:_LISTED], *rest)]

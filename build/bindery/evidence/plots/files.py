@@ -1,8 +1,8 @@
-"""The drawn files behind the plots of a book: which there should be, and whether they are true.
+"""The image files of the plots of a book: which should exist, and whether they are up to date.
 
 A plot is drawn twice, for light and for dark pages, as `figures/VIEW.svg` and
-`figures/VIEW-dark.svg` in the folder of the chapters. Each file says what it was drawn from, so
-that it can be compared without being drawn again.
+`figures/VIEW-dark.svg` in the folder of the chapters. Each file has a stamp of its data, so
+it can be compared without drawing it again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _inspect_figures(
 def compare_figures(
     tree: Tree, folder: str, evidence: Evidence, quotations: Mapping[str, Quotations]
 ) -> Iterator[Finding]:
-    """The drawn files that are not what their view gives."""
+    """Findings for image files that do not match their view."""
     for state in _inspect_figures(tree, folder, evidence, quotations):
         if state.problem == "edited":
             message = f"the plot '{state.path}' was edited by hand"
@@ -73,7 +73,7 @@ def draw_figures(
     tree: Tree, folder: str, evidence: Evidence, quotations: Mapping[str, Quotations]
 ) -> Iterator[tuple[str, bytes]]:
     """Path and content of each drawn file that is missing or stale. One that was edited by hand
-    is left alone. Raises BookError where the library that draws is not installed."""
+    is left alone. Raises BookError if the library that draws is not installed."""
     for state in _inspect_figures(tree, folder, evidence, quotations):
         if state.problem in ("missing", "stale"):
             from bindery.evidence.plots.spec import draw_plot

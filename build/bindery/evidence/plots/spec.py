@@ -1,4 +1,4 @@
-"""Plots of views: the header that asks for one, its points, its words, and the file it is kept in.
+"""Plots of views: the header of the view, the points, the words, and the image file.
 
 The stamp of a drawing is computed from the plot and its table alone, so a file can be checked
 without drawing it again. How a plot looks is in `svg`.
@@ -21,7 +21,7 @@ from bindery.core.suggestions import suggest
 from bindery.evidence.tables import Cell, Column, Table, format_cell
 
 STYLE = 1
-"""How plots look; one more makes every drawing stale."""
+"""Version of the drawing style; raising it makes every drawing stale."""
 MAX_SERIES = 8
 
 Kind = Literal["bar", "line", "scatter"]
@@ -35,22 +35,22 @@ _LINE = re.compile(r"--\s*plot(?:\s+(?P<key>[^:]*?))?\s*:(?P<rest>.*)")
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What the header of a view asks to be drawn; columns are named by their keys."""
+    """The plot that the header of a view declares; columns are named by their keys."""
 
     kind: Kind
     x: str
-    """Names of the bars, else the numbers along the horizontal axis."""
+    """Names of the bars, or the numbers along the horizontal axis."""
     y: tuple[str, ...]
     by: str = ""
-    """A column of text: one series for each of its values."""
+    """A text column: one series per value."""
     log: frozenset[str] = frozenset()
-    """The axes, `x` and `y`, that count in powers of ten."""
+    """The axes, `x` and `y`, that are logarithmic."""
     line: int = field(default=1, compare=False)
-    """Where the header begins to ask for it."""
+    """The first line of its declaration."""
 
 
 def parse_plot(lines: Iterable[tuple[int, str]], columns: Sequence[Column]) -> Plot | Fault | None:
-    """The plot that a view asks for, None where it asks for none, or the first fault in its
+    """The plot that a view declares, None if it declares none, or the first error in its
     header. `lines` are the numbered `-- plot` lines, `columns` those that the header names."""
     entries: dict[str, tuple[int, str]] = {}
     for number, line in lines:
@@ -165,13 +165,13 @@ class Figure:
 
     @property
     def y_title(self) -> str:
-        """What the vertical axis, or that of the bars, counts."""
+        """The unit of the vertical axis, or of the bars."""
         headings = _list_plainly(_find_column(self.table, k).heading for k in self.plot.y)
         return f"{headings}, {self.unit}" if self.unit else headings
 
 
 class PlotError(Exception):
-    """A table that cannot be drawn as asked: what is wrong with it, and what to do."""
+    """The table cannot be drawn: what is wrong, and what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -180,7 +180,7 @@ class PlotError(Exception):
 
 
 def find_plot_fault(plot: Plot, table: Table) -> tuple[str, str] | None:
-    """Why the table cannot be drawn, and what to do; None where it can."""
+    """Why the table cannot be drawn, and what to do; None if it can."""
     try:
         read_figure(plot, table)
     except PlotError as error:
@@ -189,7 +189,7 @@ def find_plot_fault(plot: Plot, table: Table) -> tuple[str, str] | None:
 
 
 def read_figure(plot: Plot, table: Table) -> Figure:
-    """What a plot shows of a table. Raises PlotError where it cannot be shown."""
+    """What a plot shows of a table. Raises PlotError if it cannot be shown."""
     if not table.rows:
         raise PlotError("there is nothing to draw: the view gives no row", "fix the query")
     x_column = _find_column(table, plot.x)
@@ -275,7 +275,7 @@ def _find_column(table: Table, key: str) -> Column:
 
 
 def _read_words(value: Cell, column: Column) -> str:
-    """A cell as plain words: cells are Markdown, which no drawing understands."""
+    """A cell as plain text: cells are Markdown, which drawings do not render."""
     text = format_cell(value, column)
     if re.search(r"[\\`*_<>\[\]!&~]", text):
         from bindery.markdown.parser import make_parser
@@ -361,7 +361,7 @@ def _list_plainly(words: Iterable[str]) -> str:
 
 
 def compute_stamp(plot: Plot, table: Table) -> str:
-    """16 hex digits made of all that decides a drawing, but for the program that draws it."""
+    """16 hex digits over everything that determines a drawing, except the drawing program."""
     asked = (plot.kind, plot.x, plot.y, plot.by, sorted(plot.log), "")
     shown = (table.title, [astuple(column) for column in table.columns], table.rows)
     text = json.dumps([STYLE, asked, shown], ensure_ascii=False, separators=(",", ":"))
@@ -386,9 +386,9 @@ def _compute_sum(text: str) -> str:
 
 
 def draw_plot(plot: Plot, table: Table, *, dark: bool) -> bytes:
-    """The plot as SVG, with its stamp in front and a checksum behind, the same bytes each time.
+    """The plot as SVG, with its stamp in front and a checksum after, the same bytes each time.
 
-    Raises PlotError where the table cannot be drawn, and BookError where matplotlib, which
+    Raises PlotError if the table cannot be drawn, and BookError where matplotlib, which
     draws, is not installed.
     """
     from bindery.evidence.plots.svg import draw_figure

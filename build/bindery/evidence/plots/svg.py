@@ -1,9 +1,8 @@
 """How plots look: a figure as SVG, drawn by matplotlib.
 
 Letters are drawn as outlines of the font that bindery carries, and of DejaVu Sans where that
-lacks a character, so that a plot looks the same in a browser, on paper and in an ebook, whatever
-fonts are there. The texts of a plot with a character that neither has are left to the reader's
-fonts.
+lacks a character, so a plot looks the same in a browser, on paper and in an ebook. Texts with a
+character that neither font has use the reader's fonts.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ _SALT = "bindery"
 
 @dataclass(frozen=True, slots=True)
 class _Shade:
-    """The colours for one kind of page. Series differ in lightness too, for those who see no
-    colours; after Okabe and Ito."""
+    """The colors for one kind of page, after Okabe and Ito. Series also differ in lightness, for
+    color-blind readers."""
 
     ink: str
     soft: str
@@ -66,7 +65,7 @@ _HATCHES = ("", "", "////", "\\\\\\\\", "xxxx", "----", "++++", "||||")
 def draw_figure(figure: Figure, words: str, *, dark: bool) -> str:
     """The figure as an `<svg>` element, `words` being its description.
 
-    Raises BookError where matplotlib is not installed.
+    Raises BookError if matplotlib is not installed.
     """
     try:
         import matplotlib as mpl
@@ -79,7 +78,7 @@ def draw_figure(figure: Figure, words: str, *, dark: bool) -> str:
     sheet = _Sheet(_DARK if dark else _LIGHT)
     with mpl.rc_context(), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        mpl.rcdefaults()  # a user's own style is not that of the book
+        mpl.rcdefaults()  # ignore the user's matplotlib style
         mpl.rcParams["text.parse_math"] = False
         mpl.rcParams["svg.hashsalt"] = _SALT
         mpl.rcParams["hatch.linewidth"] = 0.7
@@ -265,7 +264,7 @@ def _style_series(figure: Figure, index: int, shade: _Shade) -> dict[str, Any]:
 
 
 def _draw_bars(figure: Figure, sheet: _Sheet) -> None:
-    """Horizontal bars from zero, their names before them and their values behind them."""
+    """Horizontal bars from zero, their names before them and their values after them."""
     shade, count = sheet.shade, len(figure.series)
     thick, gap = (10.0, 8.0) if count == 1 else (9.0, 10.0)
     names = [_wrap(name, WIDTH * 0.38, _NORMAL) for name in figure.bars]
@@ -350,7 +349,7 @@ def _draw_points(figure: Figure, sheet: _Sheet) -> None:
 
 
 def _title_values(figure: Figure) -> str:
-    """What the values are; of several columns, which the legend names, the unit alone."""
+    """The title of the value axis; only the unit if the legend names several columns."""
     return figure.y_title if len(figure.plot.y) == 1 else figure.unit
 
 
@@ -410,7 +409,7 @@ def _find_log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def _write_tick(value: float) -> str:
-    """The label of a tick, in as few characters as tell it from its neighbours."""
+    """The shortest label of a tick that differs from those of its neighbors."""
     if value and not 1e-4 <= abs(value) < 1e6:
         mantissa, _, exponent = f"{value:.4g}".partition("e")
         if not exponent:
@@ -421,7 +420,7 @@ def _write_tick(value: float) -> str:
 
 
 def _tidy_svg(svg: str, title: str, words: str) -> str:
-    """What matplotlib wrote, with a title and a description, without what no reader needs."""
+    """The SVG of matplotlib with a title and a description, without its metadata."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|^\s+", "", body, flags=re.DOTALL | re.M)
     body = re.sub(r' id="(?:figure|axes|patch|line2d|text)_\d+"', "", body)
@@ -438,6 +437,6 @@ def _tidy_svg(svg: str, title: str, words: str) -> str:
 
 
 def _round_numbers(match: re.Match[str]) -> str:
-    """To a hundredth of a point, which is invisible."""
+    """Round to a hundredth of a point, which is invisible."""
     text = re.sub(r"-?\d+\.\d+", lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), match[0])
     return " ".join(text.split())

@@ -1,9 +1,9 @@
 """The EPUB: one file per chapter, packed by pandoc, then read back and compared with the source.
 
 pandoc makes the package: files, metadata, manifest, spine, cover and media. It gets each chapter
-as a heading to split at and a block of finished XHTML, so that it neither parses nor rewrites
-what `render_chapter` has written. Contents in parts and claims about accessibility are written
-here, from what the book really holds.
+as a heading to split at and a block of finished XHTML, so it neither parses nor rewrites what
+`render_chapter` has written. The table of contents and the accessibility metadata are written here,
+from what the book contains.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from bindery.render.text.raw_markup import tidy_markup
 from bindery.render.web_notes import write_titles
 
 STEPS = 4
-"""Steps of a build beyond one for each chapter."""
+"""Steps of a build in addition to one per chapter."""
 Progress = Callable[[str], None]
 
 _HERE = Path(__file__).parents[1]
@@ -75,13 +75,13 @@ _TEXT = f"{_ROOT}/text"
 _NOTHING = "\N{INVISIBLE SEPARATOR}"
 _CELL = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
-"""Endings of files that are compressed already."""
+"""Extensions of files that are already compressed."""
 _OPF = "{http://www.idpf.org/2007/opf}"
 
 
 @dataclass(frozen=True, slots=True)
 class EpubDialect(JoinedDialect):
-    """How the EPUB writes links: those to another chapter name its file."""
+    """How the EPUB writes links: a link to another chapter names its file."""
 
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -163,7 +163,7 @@ def _run_pandoc(
     style: str = "",
     logo: str = "",
 ) -> tuple[bytes, list[Finding]]:
-    """The package as pandoc makes it, and a finding for each line that it said."""
+    """The package from pandoc, and a finding per line of its log."""
     blocks: list[dict[str, object]] = []
     for number, body in enumerate(bodies, 1):
         mark = _write_mark(number)
@@ -216,12 +216,12 @@ def _find_pandoc(config: Config) -> str:
 
 
 def _write_mark(number: int) -> str:
-    """The id, and the text, of the heading at which pandoc is to begin the file of a chapter."""
+    """The id and text of the heading at which pandoc starts the file of a chapter."""
     return f"bindery.chapter.{number}"
 
 
 def _describe(config: Config, edition: Edition, logo: str) -> dict[str, object]:
-    """The metadata of the package, and what the title page says."""
+    """The metadata of the package and the text of the title page."""
     words = config.wording
     title: list[object] = [{"type": "main", "text": config.title}]
     if config.subtitle:
@@ -264,12 +264,12 @@ def _write_meta(value: object) -> dict[str, object]:
             return {"t": "MetaString", "c": str(value)}
 
 
-# --- what pandoc leaves to be done ---
+# --- after pandoc ---
 
 
 def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: EpubDialect) -> bytes:
-    """The package with its chapters named and dressed, its contents in parts, and true metadata;
-    always the same bytes for the same book and date."""
+    """The package with named chapters, a table of contents by part, and correct metadata; the same
+    bytes for the same book and date."""
     config, book = inspection.config, inspection.book
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
@@ -319,7 +319,7 @@ def _finish_chapter(
         opening += f'<p class="part">{escape_text(part)}</p>\n'
     text = text.replace(heading, opening)
     text = text.replace(named, f"<title>{escape_text(chapter.title)}</title>")
-    text = _CELL.sub(_break_words, text)  # pandoc leaves out the places where words may be broken
+    text = _CELL.sub(_break_words, text)  # pandoc drops the places where words may be broken
     return text.replace(f'="{_NOTHING}"', '=""').replace(f"=&quot;{_NOTHING}&quot;", '=""')
 
 
@@ -328,7 +328,7 @@ def _break_words(cell: re.Match[str]) -> str:
 
 
 def _list_claims(texts: Iterable[bytes], words: Wording) -> Iterator[tuple[str, str]]:
-    """What these files offer to blind readers: name and value of each schema.org property."""
+    """The accessibility metadata of these files: name and value of each schema.org property."""
     alts = [
         (image.get("alt") or "").strip()
         for text in texts
@@ -358,7 +358,7 @@ def _list_claims(texts: Iterable[bytes], words: Wording) -> Iterator[tuple[str, 
 def _finish_package(
     package: bytes, edition: Edition, claims: Iterable[tuple[str, str]], with_maths: Container[str]
 ) -> bytes:
-    """The package document with claims that are true, the edition, and the pages with MathML."""
+    """The package document with accessibility metadata, the edition, and pages with MathML."""
     root = etree.fromstring(package)
     etree.cleanup_namespaces(root)  # else new elements get the prefix opf, which some readers miss
     metadata = root.find(f"{_OPF}metadata")
@@ -383,7 +383,7 @@ def _finish_package(
 
 
 def _pack(members: Mapping[str, bytes], date: datetime) -> bytes:
-    earliest = datetime(1980, 1, 1, tzinfo=UTC)  # zip knows no year before
+    earliest = datetime(1980, 1, 1, tzinfo=UTC)  # zip has no year before
     stamp = max(date.astimezone(UTC), earliest).timetuple()[:6]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -401,7 +401,7 @@ def _pack(members: Mapping[str, bytes], date: datetime) -> bytes:
 
 
 def _parse_pages(data: bytes) -> dict[str, Any]:
-    """The XML files of an EPUB by name; one that no reader can open holds nothing."""
+    """The XML files of an EPUB by name; an unreadable one is empty."""
     trees: dict[str, Any] = {}
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for name in archive.namelist():

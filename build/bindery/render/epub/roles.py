@@ -1,7 +1,6 @@
-"""What a reader's program needs around the text of a chapter: captions, footnotes that pop up and
-languages of code.
+"""Add what EPUB readers need to a chapter: captions, pop-up footnotes and code languages.
 
-Works on the XHTML of a finished chapter. Nothing of the author's is changed or left out.
+Works on the XHTML of a finished chapter. The author's text is neither changed nor removed.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ _DOCTYPE = "<!DOCTYPE html>"
 
 
 def dress_chapter(text: str, exhibits: Mapping[str, Exhibit], notes: str = "Notes") -> bytes:
-    """Dress the XHTML of a chapter. `exhibits` are the numbered tables and figures by their id in
-    the book, and `notes` is what its footnotes are called."""
+    """Complete the XHTML of a chapter. `exhibits` are the numbered tables and figures by their id
+    in the book, and `notes` is the name of its footnotes."""
     root = etree.fromstring(text.encode())
     mark_table_notes(root)
     for element in list(root.iter()):
@@ -49,8 +48,8 @@ def dress_chapter(text: str, exhibits: Mapping[str, Exhibit], notes: str = "Note
 
 
 def _part_footnotes(notes: Any, label: str) -> None:
-    """Make each footnote an aside, which readers show where it is called; its number, which the
-    list has drawn, is the way back as well."""
+    """Make each footnote an aside, which readers show at its mark; its number in the list links
+    back."""
     notes.tag = f"{_XHTML}section"
     notes.set(_TYPE, "footnotes")
     notes.set("role", "doc-endnotes")

@@ -1,8 +1,8 @@
 """The index of a printed book: where the terms of its glossary are explained and used, and where
 its tools and environment variables are used.
 
-Not every occurrence is listed: the place of the explanation, headings, and the sections that use
-a term most.
+Not every occurrence is listed, only the explanation, headings, and the sections that use a term
+most.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w[\w+#]*(?:[-/'\u2019]\w[\w+#]*)*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+)(?:=.*)?")
 _MOST_HEADINGS, _MOST_PLACES = 3, 5
-"""Of a subject, in addition to the place where it is explained."""
+"""Maximum places per subject, in addition to its explanation."""
 _MOST_PAGES = 5
 """Of an entry in one line."""
 _FEWEST_SUBJECTS = 5
@@ -52,7 +52,7 @@ class Subject:
 
 @dataclass(slots=True)
 class _Block:
-    """A piece of text, with its chapter and its section, by their count."""
+    """A piece of text, with the numbers of its chapter and section."""
 
     element: Any
     chapter: int
@@ -61,13 +61,13 @@ class _Block:
 
 
 def collect_index(root: Any, tools: Iterable[str], glossary: str) -> list[Subject]:
-    """The subjects of a joined book in their order; nothing if they are too few for an index.
+    """The subjects of a joined book in order; none if there are too few for an index.
 
     Elements that are places get an id where they have none. `glossary` is the path of the chapter
     that explains the terms of the book, if it has one.
     """
     chapters = [s for s in root.iter("section") if "chapter" in s.get("class", "").split()]
-    # The appendix repeats for each record what the chapters have said.
+    # The appendix repeats what the chapters say about each record.
     in_text = [c for c in chapters if "appended" not in c.get("class", "").split()]
     blocks = list(_list_blocks(in_text))
     found = [
@@ -123,8 +123,8 @@ def _read_text(element: Any) -> str:
 
 
 def _fold(word: str) -> str:
-    """A word in the form in which it is compared: in small letters, unless it is an abbreviation,
-    and without the s of the plural."""
+    """A word normalized for comparison: in lower case, unless it is an abbreviation, and without a
+    plural s."""
     if sum(character.isupper() for character in word) > 1:
         return word.removesuffix("s")
     word = word.casefold()
@@ -137,8 +137,8 @@ Found = tuple[Subject, list[tuple[Any, bool]]]
 
 
 def _index_codes(blocks: Sequence[_Block], tools: frozenset[str]) -> Iterator[Found]:
-    """A tool counts where its name is code, for it may be a usual word as well; so does an
-    environment variable that two sections name."""
+    """A tool counts if its name is inline code, because the name may also be an ordinary word. An
+    environment variable counts if two sections name it."""
     uses: dict[str, list[_Block]] = {}
     for block in blocks:
         is_code = block.element.tag == "pre"

@@ -1,7 +1,7 @@
-"""What paper needs around the text of a chapter: captions, languages of code, roles of elements.
+"""Add what paper needs to the text of a chapter: captions, code languages, roles of elements.
 
-Works on the tree of a joined book before it is laid out. Nothing of the author's text is changed
-or left out: captions and roles are added, and elements get names that tell the engine their role.
+Works on the tree of a joined book before it is laid out. The author's text is neither
+changed nor removed: captions and roles are added, and elements are renamed to their role.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from bindery.render.numbering import Exhibit
 from bindery.render.text.captions import caption_exhibit, mark_table_notes, name_language
 
 _LED = frozenset(("pre", "table", "ul", "ol", "figure", "blockquote"))
-"""What a paragraph that ends with a colon leads to."""
+"""Elements that a paragraph ending with a colon introduces."""
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _LEAVES = ("p", "li", "tr", "dt", "dd", "pre", "figure", *_HEADINGS)
 _QUARTER, _LINE = 12, 100
 """Lines of text that fill a quarter of a page with the room between them, and characters in a line,
 or a few more."""
 _WHOLE = 3
-"""A table with so many rows is never split, as the style sheet has it."""
+"""A table with at most this many rows is never split; the style sheet has the same limit."""
 _SHARE = re.compile(r"width: ([\d.]+)%")
 
 
 def dress(root: Any, exhibits: Mapping[str, Exhibit], words: Wording) -> None:
-    """Dress a joined book for paper. `exhibits` are the numbered tables and figures by their id
+    """Prepare a joined book for paper. `exhibits` are the numbered tables and figures by their id
     in the book."""
     mark_table_notes(root)
     _turn_pages(root)
@@ -62,8 +62,8 @@ def dress(root: Any, exhibits: Mapping[str, Exhibit], words: Wording) -> None:
 
 
 def name_next(parent: Any) -> None:
-    """Give each child the class of the next one. The engine looks for it behind `:has(+ ...)` among
-    all the children, for each of them."""
+    """Give each child a class that names the next one: the engine evaluates `:has(+ ...)` in
+    quadratic time."""
     for child, following in pairwise(parent):
         child.set("data-next", following.get("class", ""))
 
@@ -95,7 +95,7 @@ def _keep_ends(chapter: Any) -> None:
     turned = None
     for element in reversed(list(chapter.iter(etree.Element))):
         if element.get("data-page") == "upright":
-            wanted = _QUARTER // 2  # a turned page is low
+            wanted = _QUARTER // 2  # a turned page has few lines
         elif element.get("data-page") == "turned" or "turned" in element.get("class", "").split():
             turned, wanted = element, _QUARTER
         elif wanted > 0 and element.tag in _LEAVES and not _holds_leaves(element):
@@ -126,7 +126,7 @@ def _count_lines(element: Any) -> int:
 
 
 def _name_part(section: Any) -> None:
-    """Give the title of a chapter the name of its part, for the heads of pages."""
+    """Attach the name of the part to the title of a chapter, for running heads."""
     title = next(section.iter("h1"), None)
     part = section.get("data-part")
     if title is not None and part is not None:
@@ -152,7 +152,7 @@ def _caption(element: Any, exhibit: Exhibit, words: Wording) -> None:
 
 
 def _wrap_content(element: Any, name: str) -> None:
-    """Put everything that an element holds into one new element inside it."""
+    """Wrap the content of an element in one new element."""
     inner = etree.Element(name)
     inner.text, element.text = element.text, None
     inner.extend(list(element))
@@ -160,7 +160,7 @@ def _wrap_content(element: Any, name: str) -> None:
 
 
 def _keep_with_next(parent: Any) -> None:
-    """Mark the paragraphs that lead to what follows, so that no page ends with one."""
+    """Mark the paragraphs that introduce what follows, so that no page ends with one."""
     for child in parent:
         before = child.getprevious()
         if before is not None and child.tag in _LED and _leads_on(before):

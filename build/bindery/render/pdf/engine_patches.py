@@ -27,9 +27,9 @@ ROLES: Mapping[str, str] = {
     "toc": "TOC",
     "toci": "TOCI",
 }
-"""Roles in the tags of the PDF by the names of elements; the engine knows those of HTML."""
+"""PDF tag roles by element name; the engine has those of HTML."""
 _NARROWEST = 0.2
-"""Average width of a letter, in sizes of its font, that no text falls below."""
+"""Lower bound of the average width of a letter, in em."""
 _FONT = (
     "font_family",
     "font_style",
@@ -39,7 +39,7 @@ _FONT = (
     "font_variant_caps",
     "font_variation_settings",
 )
-"""What the engine reads of a style to describe its font."""
+"""The style properties from which the engine describes a font."""
 _OF_LETTERS = frozenset(("rotate", "letter-spacing", "textLength"))
 Stacks = Mapping[str, Sequence[str]]
 
@@ -61,8 +61,8 @@ def patched_engine(stacks: Stacks) -> Iterator[None]:
 
 
 def fill_lines(original: Callable[..., Any]) -> Callable[..., Any]:
-    """If a piece of text fits into the rest of a line but for the space behind it, WeasyPrint
-    breaks the line behind its first word. With this patch that space may hang over the margin."""
+    """If a piece of text fits on the rest of a line except for the space after it, WeasyPrint
+    breaks the line after its first word. With this patch the space may extend into the margin."""
 
     def split(
         text: str, style: Any, context: Any, width: float, *others: Any, **options: Any
@@ -99,7 +99,7 @@ def join_letters(original: property) -> property:
 
 
 class _Whole(str):
-    """A text whose only letter it is itself."""
+    """A text that is its own only letter."""
 
     __slots__ = ()
 
@@ -108,9 +108,9 @@ class _Whole(str):
 
 
 def name_fonts(original: Callable[[Any], Any], stacks: Stacks) -> Callable[[Any], Any]:
-    """A generic name of a font in a drawing means a font of the machine. With this patch it gets
-    our families first, so that its Greek letters match its Latin ones; and a font is described
-    once, not for each line."""
+    """A generic font name in a drawing means a font of the machine. With this patch our families
+    come first, so that Greek letters match the Latin ones, and a font is described once instead
+    of once per line."""
 
     @cache
     def describe(families: Sequence[str], *others: Any) -> Any:
@@ -140,7 +140,7 @@ def know_roles(original: Callable[[str | None], Any]) -> Callable[[str | None], 
 
 
 def keep_references(original: property) -> property:
-    """The list of all pages is made anew for each box that is tagged, which takes a fifth of the
+    """The list of all pages is made again for each box that is tagged, which takes a fifth of the
     time of a long book. With this patch it is made once for a number of pages."""
     read = original.fget
     assert read is not None

@@ -27,7 +27,7 @@ from bindery.render.text.paper import Paper
 from bindery.render.text_inputs import list_inputs
 
 _ROMAN = dict(enumerate("I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII".split(), 1))
-"""The numbers of parts, as far as any book has them."""
+"""Roman numerals for part numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class JoinedDialect:
         return self.write_id(chapter, find_title_slug(chapter))
 
     def list_parts(self, inspection: Inspection) -> list[JoinedPart]:
-        """The contents: parts with their chapters, and the first headings of these."""
+        """The table of contents: parts, their chapters, and the top headings of each chapter."""
         numbers = number_chapters(inspection)
         parts: list[JoinedPart] = []
         count = 0
@@ -150,7 +150,7 @@ class JoinedDialect:
                 return find_file_url(target, self.config, self.edition)
             case ToChapter(path=path, slug=slug):
                 there = self.chapters.get(path)
-                if there is None:  # a chapter that could not be read, in a lenient build
+                if there is None:  # a chapter that could not be read in a lenient build
                     return None
                 identifier = self.write_id(there, slug) if slug else self.find_chapter_id(there)
                 return f"#{quote_fragment(identifier)}"

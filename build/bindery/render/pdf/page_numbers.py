@@ -1,9 +1,9 @@
-"""The numbers of pages beside links and in the contents of the PDF.
+"""Page numbers after links and in the table of contents of the PDF.
 
-The style sheet `pdf.css` puts the word PAGE behind each link inside the book, and `Typesetter`
+The style sheet `pdf.css` puts the word PAGE after each link inside the book, and `Typesetter`
 lays the book out with as many zeros there as the largest number has digits. Here the real digits
 replace the zeros. The engine's own `target-counter` lays out every page with a link again: for
-541 pages of the own book it takes 144 s of processor time instead of 65 s.
+541 pages of this book it takes 144 s of CPU time instead of 65 s.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def find_page_numbers(pages: Sequence[Any], first: int = 1) -> dict[str, int]:
 
 
 def write_page_numbers(pages: Sequence[Any], numbers: Mapping[str, int]) -> None:
-    """Replace the zeros beside the links by the numbers of the pages that they lead to."""
+    """Replace the zeros after links with the page numbers of their targets."""
     for page in pages:
         if _write_numbers_into(page._page_box, numbers):
             page.links.clear()
@@ -50,7 +50,7 @@ def _write_numbers_into(box: Any, numbers: Mapping[str, int]) -> bool:
         return any(moves)
     zeros, number = found
     missing = len(zeros) - len(number)
-    if box.text == zeros:  # in the contents, where numbers end at the margin
+    if box.text == zeros:  # in the table of contents, numbers end at the margin
         box.position_x += box.width * (missing / len(zeros))
         text = number
     else:  # where the line cannot be closed up, the room goes before the parenthesis

@@ -1,8 +1,8 @@
 """The PDF: one render of the whole book, tagged, with an outline and page numbers beside links.
 
-Chapters cannot be rendered apart and merged: tags, outline and links across chapters would be
-lost. Only the index is, for it needs the numbers of the pages before it. What the engine logs
-becomes findings.
+Chapters cannot be rendered separately and merged: tags, outline and links across chapters would be
+lost. Only the index is separate, because it needs the page numbers of the rest. What the engine
+logs becomes findings.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ from bindery.render.text.markup import escape_attribute
 from bindery.render.text.paper import find_paper
 
 STEPS = 4
-"""Steps of a build beyond one for each chapter."""
+"""Steps of a build in addition to one per chapter."""
 Progress = Callable[[str], None]
 
 _CHARACTERS_OF_PAGE = 1500
-"""Characters of text that fill a page, or fewer: a number that has more digits than the pages
-costs a space beside it, and one that has less a second layout."""
+"""Estimated characters per page, for the number of digits of page numbers: too many digits leave a
+gap after links, too few need a second layout."""
 
 
 def build_pdf(
@@ -109,8 +109,8 @@ def build_pdf(
 
 
 def print_chapter(inspection: Inspection, edition: Edition, chapter: Chapter, last: Path) -> bytes:
-    """The PDF of one chapter alone, losses and all. Its pages, and those that its links name, have
-    the numbers of the PDF of the book that was built last, if there is one."""
+    """The PDF of one chapter, without a completeness proof. Page numbers are those of the last PDF
+    of the book, if there is one."""
     places: Mapping[str, Spot] = {}
     count = 1
     if last.is_file():
@@ -150,7 +150,7 @@ def _make_dialect(
 
 @contextmanager
 def _open_engine(config: Config) -> Iterator[list[logging.LogRecord]]:
-    """What the engine says, while it is at work. Raises BookError if it is refused a file."""
+    """Collect the messages of the engine. Raises BookError if it is refused a file."""
     try:
         # The engine keeps fonts and images in temporary files.
         with keep_log() as log, name_target(Path(tempfile.gettempdir())):
@@ -170,7 +170,7 @@ def _make_typesetter(inspection: Inspection, fetcher: ClosedFetcher) -> Typesett
 def _lay_out(
     root: ElementTree.Element, subjects: Sequence[Subject], setter: Typesetter, config: Config
 ) -> Any:
-    """The whole document, with the index behind the pages that it names."""
+    """The whole document, with the index after the pages that it names."""
     size = sum(len(text) for text in root.itertext())
     document = setter.lay_out_numbered(root, size // _CHARACTERS_OF_PAGE)
     if subjects:
@@ -201,8 +201,7 @@ def _join_book(
     *,
     only: Chapter | None = None,
 ) -> tuple[ElementTree.Element, list[Subject]]:
-    """The book as one tree, dressed for paper, and the subjects of its index; or only a chapter,
-    as it is in the book."""
+    """The book as one tree, prepared for paper, and the subjects of its index; or one chapter."""
     config = inspection.config
     bodies = dict.fromkeys(dialect.chapters, "")
     bodies |= dialect.render_chapters(inspection, progress, only=only)
@@ -237,7 +236,7 @@ def _join_book(
 
 
 def _find_corner_colour(image: Prepared) -> str:
-    """The colour that goes around a cover whose shape is not that of the paper."""
+    """The color around a cover whose shape differs from that of the paper."""
     if image.width is None:
         return "#ffffff"
     with Image.open(image.path) as opened:
@@ -264,7 +263,7 @@ def _announce_index(tree: Any, title: str) -> None:
     link.text = title
 
 
-# --- what the engine said ---
+# --- messages of the engine ---
 
 _LOST_IMAGE = re.compile(r"Failed to (?:load image at|render SVG image) '?image:([^\s':]+)")
 
@@ -285,7 +284,7 @@ def _report_lost_images(
             yield Finding(link.span, "broken-image", message, "remove what the engine cannot draw")
 
 
-# The rule missing-alt says the first at its place; a line feed has no glyph and needs none.
+# missing-alt reports the first; a line feed needs no glyph.
 _SAID_ELSEWHERE = re.compile(r"has no required alt description|\(U\+000[9AD]\)")
 _MISSING_GLYPH = re.compile(r'unsupported by fonts: "(.+)" \(U\+')
 _ID_IN_MESSAGE = re.compile(r"#([^\s']+)")
@@ -294,7 +293,7 @@ _ID_IN_MESSAGE = re.compile(r"#([^\s']+)")
 def _read_log(
     records: Sequence[logging.LogRecord], resolved: ResolvedBook, dialect: JoinedDialect
 ) -> list[Finding]:
-    """Each message once, as a finding; at its chapter where the message names an id of it."""
+    """Each message once, as a finding; in its chapter if the message names an id."""
     findings: dict[str, Finding] = {}
     missing: dict[str, None] = {}
     for record in records:

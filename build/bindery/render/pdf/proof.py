@@ -49,7 +49,7 @@ def prove_pdf(
         for identifier, text in list(found.headings.items()):
             label = fold_space(labels.get(identifier, text))
             outline[label] -= 1
-            if label and outline[label] < 0:  # a heading without any name has no line there
+            if label and outline[label] < 0:  # a heading without a name has no outline entry
                 del found.headings[identifier]
         proofs.append(compare_contents(chapter.path, reader.expected[chapter.path], found))
     return Proof("PDF", tuple(proofs), links.pages)
@@ -110,7 +110,8 @@ class BoxReader:
     def give_contents(
         self, chapter: str, places: Container[str], targets: Container[str]
     ) -> Contents:
-        """What of a chapter is on the pages, has its place in the file, and leads somewhere."""
+        """The content of a chapter that is on the pages and, if it has an id, in the file; and its
+        working links."""
         wanted = self.expected[chapter]
         texts = {
             key: fold_space("".join(self._texts[key]))

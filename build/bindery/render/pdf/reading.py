@@ -1,4 +1,4 @@
-"""What a finished PDF says of its links, its named places and its outline."""
+"""Read links, named destinations and the outline of a finished PDF."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pikepdf
 
 Spot = tuple[int, float]
-"""A page, from 1, and how far down: spots compare as they follow each other."""
+"""A page, from 1, and the distance from its top; sorted in reading order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""The tags of the PDF as PDF/UA wants them, where the engine leaves something to do.
+"""Fix the tags of the PDF where the engine does not follow PDF/UA.
 
-Done before the file is written, on the engine's own objects: pieces of text become content of
+Works on the engine's objects before the file is written: pieces of text become content of
 their element, what a screen reader should skip is marked as an artifact, headings keep to the
 order of levels, lists and tables contain only what they may, heads of tables have a scope, notes
 have ids, and links have a description.
@@ -14,7 +14,7 @@ from typing import Any
 import pydyf
 
 ARTIFACT = "Artifact"
-"""The role of what is not content. No such element is kept."""
+"""The role of elements that are not content; they are removed."""
 _GROUPS = frozenset(
     f"/{role}" for role in ("Document", "Part", "Sect", "Div", "Art", "BlockQuote", "TOC", "L")
 )
@@ -33,7 +33,7 @@ def fix_structure(document: Any, pdf: Any) -> None:
 
 
 def _name_links(document: Any) -> None:
-    """Give each link the words that it shows, which a screen reader then reads."""
+    """Give each link its text as description, which screen readers read."""
     for page in document.pages:
         for _, target, _, box in page.links:
             annotation = getattr(box, "link_annotation", None)
@@ -106,7 +106,7 @@ class _Tree:
         fixed = pydyf.Array(self._fix_children(element, in_head=is_head))
         element["K"] = fixed
         if not fixed and role not in ("/TD", "/TH"):
-            element.free = "f"  # an anchor, a rule: nothing that could be read
+            element.free = "f"  # an anchor or a rule: nothing to read
             return
         if role == "/NonStruct":
             if all(isinstance(k, bytes) and self._is_element(k) for k in fixed):
@@ -125,7 +125,7 @@ class _Tree:
         return bool(self._find(reference)["Type"] == "/StructElem")
 
     def _remove(self, element: Any) -> None:
-        """Take an element out with all that it holds; its content becomes an artifact."""
+        """Remove an element with everything in it; its content becomes an artifact."""
         element.free = "f"
         for kid in element["K"]:
             if isinstance(kid, bytes) and self._is_element(kid):
@@ -175,10 +175,10 @@ class _Tree:
         element["P"] = wrapper.reference
         return wrapper
 
-    # --- the tables beside the tree ---
+    # --- the lookup tables of the tree ---
 
     def _write_parents(self) -> None:
-        """Say of each piece of content to which element it belongs."""
+        """Record to which element each piece of content belongs."""
         numbers = self._find(self._root["ParentTree"])["Nums"]
         for page, owners in enumerate(self._owners):
             count = max(owners, default=-1) + 1

@@ -1,7 +1,7 @@
-"""The engine of the PDF: pages from a tree of elements, closed to the network, with our fonts.
+"""The PDF engine: pages from a tree of elements, without network access, with our fonts.
 
-WeasyPrint lays out and writes. What it does not do as needed is patched in `engine_patches`, and
-`page_numbers` writes the numbers of pages beside links.
+WeasyPrint lays out and writes. `engine_patches` changes what it does not do as needed, and
+`page_numbers` writes the page numbers after links.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ClosedFetcher(URLFetcher):  # type: ignore[misc]
         self._folders = tuple(folder.resolve() for folder in folders)
         self._images = {image.name: image.path for image in images}
         self.refused: list[str] = []
-        """Addresses that were asked for and not opened; the engine swallows some of the errors."""
+        """Addresses that were refused; the engine swallows some of the errors."""
 
     def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
         """Raise FatalURLFetchingError, which ends the build, for whatever is not allowed."""
@@ -80,7 +80,7 @@ class _WellFormedPage(weasyprint.HTML):  # type: ignore[misc]
     def __init__(
         self, root: ElementTree.Element, base_url: str, url_fetcher: ClosedFetcher, sheet: Any
     ) -> None:
-        """`sheet` is what elements look like that no other style sheet speaks of."""
+        """`sheet` is the default style of elements."""
         self._sheet = sheet
         self.base_url = base_url
         self.url_fetcher = url_fetcher
@@ -92,12 +92,12 @@ class _WellFormedPage(weasyprint.HTML):  # type: ignore[misc]
         return [self._sheet]
 
 
-# --- what the engine says ---
+# --- messages of the engine ---
 
 
 @contextmanager
 def keep_log() -> Iterator[list[logging.LogRecord]]:
-    """Collect what the engine says while this lasts, instead of showing it."""
+    """Collect the messages of the engine during this context instead of showing them."""
     keeper = BufferingHandler(sys.maxsize)
     keeper.setLevel(logging.WARNING)
     logger = logging.getLogger("weasyprint")
@@ -149,7 +149,7 @@ class Typesetter:
         css: str = "",
         look: Style | None = None,
     ) -> None:
-        """`page_mark` is behind a link to a page, and `css` comes after our style sheet."""
+        """`page_mark` is after a link to a page, and `css` comes after our style sheet."""
         self._page_mark = page_mark
         self._paper = paper
         self._css = css
@@ -202,8 +202,8 @@ _FOR_DRAWING = frozenset(("dictionaries", "font_config", "get_image_from_uri"))
 
 
 def _let_go(images: Iterable[Any]) -> None:
-    """Free what only the layout needed. A drawing keeps all of it to be drawn, and with it each
-    style and each box as it was before there were pages."""
+    """Free what only the layout needed. Otherwise the document keeps every style and every box from
+    before pagination."""
     for image in images:
         context = getattr(image, "_context", None)
         for name in vars(context).keys() - _FOR_DRAWING if context else ():
@@ -249,7 +249,7 @@ _GENERIC_STACKS: Mapping[str, tuple[str, ...]] = {
     )
     for family, symbols, _ in _STACKS.values()
 }
-"""Our families behind each generic name of a font for text."""
+"""Our families after each generic name of a font for text."""
 
 
 @cache
@@ -286,8 +286,7 @@ def _read_defaults(style: str) -> str:
 
 
 def _read_style(paper: Paper, digits: int, page_mark: str, look: Style) -> str:
-    """The style sheet, with stacks of fonts, the paper and room for page numbers instead of
-    their names."""
+    """The style sheet with font stacks, paper size and room for page numbers filled in."""
     style = (find_package_folder() / "styles" / "pdf.css").read_text(encoding="utf-8")
     before, after = page_mark.replace(" ", "\N{NO-BREAK SPACE}").split("{page}")
     style = style.replace("PAGE-MARK", f'"\N{NO-BREAK SPACE}{before}" PAGE "{after}"')

@@ -1,1 +1,1 @@
-"""The site: one page a chapter, and what is found around the pages."""
+"""The site: one page per chapter, and everything around it."""

@@ -1,4 +1,4 @@
-"""Putting a site together: plain files that work from a disk as well as from a server."""
+"""Build a site: plain files that work from a disk as well as from a server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from bindery.render.site.texts import Texts
 
 
 def find_clashes(config: Config) -> list[Finding]:
-    """Chapters that would be written to the same page."""
+    """Findings for chapters that would be written to the same page."""
     seen: dict[str, str] = {}
     findings = []
     for entry in config.chapters:
@@ -49,8 +49,8 @@ def find_clashes(config: Config) -> list[Finding]:
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise ConfigError if a site would replace something else: a folder is replaced
-    only if it is empty or its `index.html` says that bindery has made it."""
+    """Raise ConfigError if a site would replace something else: a folder is replaced only if it is
+    empty or its `index.html` was made by bindery."""
     if out.is_dir():
         first = out / "index.html"
         if not any(out.iterdir()):
@@ -103,8 +103,8 @@ def build_site(
 
 
 def list_files(site: Site) -> dict[str, bytes | Path]:
-    """What a site holds beside its texts, by place: what is written, or the file that is copied.
-    Of the files that pages show, those of the pages that have been written."""
+    """The other files of a site by path: content to write, or a file to copy. Includes the files
+    shown on the pages written so far."""
     root = site.inspection.tree.root
     assets = {
         asset.name: asset.read_bytes()
@@ -125,7 +125,7 @@ def list_files(site: Site) -> dict[str, bytes | Path]:
 
 
 def _write_words(config: Config, scripts: Collection[bytes]) -> bytes:
-    """The words of the scripts in the language of the book; nothing for English."""
+    """The words of the scripts in the language of the book; empty for English."""
     words = config.wording.texts
     used = {english: text for english, text in words.items() if _is_said(english, scripts)}
     return f"window.bookWords = {json.dumps(used, ensure_ascii=False)};\n".encode() if used else b""
@@ -143,14 +143,14 @@ def gather_site(
     progress: Progress,
     cache: Cache | None = None,
 ) -> Site:
-    """What the pages of a site are made from; `out` is where the site is to be."""
+    """The input of the pages of a site; `out` is the folder of the site."""
     config = inspection.config
     places = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
     paths = [config.cover, *(path for _, path in list_images(inspection.resolved))]
     dialect = SiteDialect(config, edition, places, read_sizes(inspection.tree, paths))
     exhibits = list_exhibits(inspection)
     folder = tools.find_tools_folder(config, inspection.tree)
-    with ThreadPoolExecutor(1) as pool:  # git takes its time, which tools can be read in
+    with ThreadPoolExecutor(1) as pool:  # git is slow; read the tools meanwhile
         editions = pool.submit(changes.gather_editions, inspection, places)
         shelf_tools = tuple(tools.describe_tools(inspection, folder))
     return Site(
@@ -174,8 +174,8 @@ def gather_site(
 
 
 def write_text(site: Site, place: str) -> str | None:
-    """One text of a site, as it is in the whole one; None where there is no such text. The text of
-    a chapter needs none of the others."""
+    """One text file of a site, same as in a whole build; None if there is no such file. A chapter
+    is rendered without the others."""
     environment = open_frames(site.config.wording)
     for page in chapters.make_pages(site, only=place):
         return _frame_page(site, page, environment)
@@ -188,7 +188,7 @@ def _frame_page(site: Site, page: Page, environment: Environment) -> str:
 
 
 def _write_texts(site: Site) -> dict[str, str]:
-    """Every text of the site by its place: pages, scripts, what it holds for programs."""
+    """Every text file of the site by path: pages, scripts, files for programs."""
     environment = open_frames(site.config.wording)
     pages = [*chapters.make_pages(site), *shelf.make_pages(site, environment)]
     if all(page.place != FRONT for page in pages):
@@ -200,7 +200,7 @@ def _write_texts(site: Site) -> dict[str, str]:
 
 
 def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]:
-    """What the site holds for programs, the index of its search among it, by place."""
+    """The files for programs, including the search index, by path."""
     config, edition = site.config, site.edition
     sources = {
         machines.find_markdown(text.chapter, config.folder): text.chapter.source

@@ -25,7 +25,7 @@ from bindery.render.site.reading import Section
 PAGE, FEED = "changes/index.html", "feed.xml"
 CHANGE_LOG = "CHANGELOG.md"
 _MOST_ENTRIES = 40
-"""Entries of the feed: some months of a book in progress."""
+"""Maximum entries of the feed: a few months of a book in progress."""
 
 
 def gather_editions(inspection: Inspection, places: Mapping[str, str]) -> Editions | None:
@@ -44,8 +44,8 @@ def _read_log(tree: Tree) -> str:
 
 
 def render_notes(markdown: str, config: Config, edition: Edition) -> str:
-    """What the change log says about an edition as HTML, its headings a level below that of the
-    edition. Links to files of the repository lead to it, or are text."""
+    """The change log of an edition as HTML, with headings one level below that of the edition.
+    Links to files of the repository lead there, or become text."""
     parser = MarkdownIt("commonmark", {"html": False})
     tokens = parser.parse(markdown)
     for token in tokens:
@@ -110,7 +110,7 @@ def _write_time(time: str) -> str:
 
 
 def make_page(site: Site) -> Iterator[Page]:
-    """The page of the changes, where there is something to say."""
+    """The page of changes, if there are any."""
     editions, config = site.editions, site.config
     if editions is None:
         return

@@ -1,4 +1,4 @@
-"""The pages of chapters: their text, and the ways from it to the next one and to its source."""
+"""The pages of chapters: text, links to the next chapter and to the source."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bindery.render.site.model import FRONT, ChapterText, Page, Site
 from bindery.render.site.reading import count_minutes
 
 _WEIGHT_OF_APPENDIX = 0.2
-"""In the search: it names everything that the chapters mention, and explains nothing."""
+"""Search weight of the appendix: it mentions everything and explains nothing."""
 
 
 def make_pages(site: Site, only: str = "") -> Iterator[Page]:
-    """A page for each chapter, or for the one that has this place."""
+    """A page per chapter, or only the one with this path."""
     chapters = site.book.chapters
     parts = {c.path: part.title for part in site.book.parts for c in part.chapters}
     for before, chapter, after in zip(
@@ -79,12 +79,12 @@ def _list_scripts(text: ChapterText) -> Iterator[str]:
 
 
 def _list_sections(chapter: Chapter) -> list[Anchor]:
-    """The headings that the contents of a page shows: the two levels below its title."""
+    """The headings in the contents of a page: the two levels below its title."""
     return [anchor for anchor in chapter.anchors if anchor.level in (2, 3)]
 
 
 def _describe_source(site: Site, chapter: Chapter, here: str) -> Mapping[str, str]:
-    """The ways from a page to its source."""
+    """The links from a page to its source."""
     markdown = machines.find_markdown(chapter, site.config.folder)
     return {
         "edit": frame.find_edit_url(site.config, chapter.path),

@@ -1,4 +1,4 @@
-"""How the site writes ids, links and images, and where each file of the book is in it."""
+"""How the site writes ids, links and images, and where it puts the files of the book."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SiteDialect:
     edition: Edition
     pages: dict[str, str]
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Width and height of pictures, so that a page keeps their room before they are there."""
+    """Width and height of pictures, so that the layout does not shift when they load."""
     used_files: set[str] = field(default_factory=set)
     """Files of the repository that the pages show or offer, to be copied beside them."""
     marks_lines: bool = False

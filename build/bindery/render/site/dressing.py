@@ -1,5 +1,5 @@
-"""What the site adds to the text of a chapter: numbers and captions of tables and figures, terms
-that show their meaning, drawings that follow the theme. The author's text is not changed."""
+"""Complete the text of a chapter for the site: numbers and captions of tables and figures, glossary
+terms with their meaning, drawings that follow the theme. The author's text is not changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bindery.render.text.captions import caption_exhibit, mark_table_notes
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _IN_SIGHT = 8
-"""Blocks of a page that a reader may see at once."""
+"""Blocks of a page that may be visible without scrolling."""
 _OPEN, _CLOSE = '<article xmlns="http://www.w3.org/1999/xhtml">', "</article>"
 _PARSER = etree.XMLParser(huge_tree=True)
 _VOID = frozenset(
@@ -22,13 +22,13 @@ _VOID = frozenset(
     for name in "area br col embed hr img input link meta source track wbr".split()
 )
 _LONG_GLOSSARY = 40
-"""Terms above which a reader wants to jump to a letter."""
+"""Number of terms from which a glossary gets a line of letters."""
 _LONGEST_NAME = 24
-"""Characters of a name that stays on one line."""
+"""Maximum length of a name that stays on one line."""
 
 
 class DressedText:
-    """The text of a chapter as a tree that is being dressed."""
+    """The text of a chapter as a tree, while it is completed."""
 
     def __init__(self, body: str, *, is_glossary: bool) -> None:
         self._root: Any = etree.fromstring(f"{_OPEN}{body}{_CLOSE}", _PARSER)
@@ -38,7 +38,7 @@ class DressedText:
         """The terms that the chapter explains."""
 
     def _place_lines(self) -> None:
-        """Make attributes of what names the lines of blocks, where the dialect has asked for it."""
+        """Turn the markers of source lines into attributes, if the dialect asks for them."""
         for mark in self._root.iterchildren(etree.ProcessingInstruction):
             block = mark.getnext()
             if block is not None and isinstance(block.tag, str):
@@ -58,7 +58,7 @@ class DressedText:
                 box.set("aria-label", f"{exhibit.label}: {exhibit.title}".removesuffix(": "))
 
     def mark_tables(self) -> None:
-        """Mark tables whose rows begin with short names, which stay on a line, and the notes below
+        """Mark tables whose rows begin with short names, which are not wrapped, and the notes below
         tables."""
         for table in self._root.iter(f"{_XHTML}table"):
             rows = [row for row in table.iter(f"{_XHTML}tr") if len(row)]
@@ -90,15 +90,15 @@ class DressedText:
         start.addprevious(nav)
 
     def mark_drawings(self, sources: Iterable[str]) -> None:
-        """Mark the images with these addresses as drawings that know one theme only. Where an
-        author gives a picture for each theme, these are left as they are."""
+        """Mark the images with these addresses as drawings for one theme only, unless the author
+        gives a picture per theme."""
         known = frozenset(sources)
         for image in self._root.iter(f"{_XHTML}img"):
             if image.get("src") in known and image.getparent().tag != f"{_XHTML}picture":
                 image.set("class", "drawing")
 
     def delay_images(self) -> None:
-        """Load images when a reader comes near, except one in sight at the top."""
+        """Load images lazily, except one near the top."""
         images = list(self._root.iter(f"{_XHTML}img"))
         in_sight = [image for block in self._root[:_IN_SIGHT] for image in block.iter()]
         for number, image in enumerate(images):
@@ -106,7 +106,7 @@ class DressedText:
                 image.set("loading", "lazy")
 
     def write(self) -> str:
-        """The text as XHTML that HTML parsers read alike."""
+        """The text as XHTML that HTML parsers read in the same way."""
         for element in self._root.iter():
             if not len(element) and element.text is None and element.tag not in _VOID:
                 element.text = ""  # gets a closing tag

@@ -1,4 +1,4 @@
-"""The frame around the text of a page: menu, addresses, links to edit or report it."""
+"""The frame around the text of a page: menu, addresses, links to edit or report errors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from bindery.render.site.tools import find_calculator
 SCRIPTS = ("site.js", "search.js")
 """Those of every page."""
 MENU = "menu.js"
-"""The chapters of all parts, loaded when a reader opens a part."""
+"""The script with the chapters of all parts, loaded when a reader opens a part."""
 _NEAR = 40
-"""Chapters before and after its own that the menu of a page holds."""
+"""Chapters before and after the current one in the menu of a page."""
 
 
 def describe_frame(site: Site, page: Page) -> dict[str, object]:
-    """What a page shows around its text. What the page itself says goes before it."""
+    """The values that a page shows around its text. Those of the page itself take precedence."""
     config, here = site.config, page.place
     up = relate(FRONT, here).removesuffix(FRONT)
     card = f"{config.site}/{quote_path(place_file(config.cover, config.folder))}"
@@ -66,12 +66,12 @@ def has_cover(site: Site) -> bool:
 
 
 def link_cover(site: Site, here: str) -> str:
-    """The address of the cover, which is copied beside the pages; empty without one."""
+    """The address of the cover, which is copied next to the pages; empty without one."""
     return _link_picture(site, site.config.cover, here) if has_cover(site) else ""
 
 
 def _link_picture(site: Site, path: str, here: str) -> str:
-    """The address of a picture, which is copied beside the pages; empty without one."""
+    """The address of a picture, which is copied next to the pages; empty without one."""
     if not path:
         return ""
     site.dialect.write_image(ToFile(path), site.book.chapters[0])
@@ -109,8 +109,8 @@ def write_menu(site: Site) -> str:
 
 
 def _list_tools(site: Site, here: str) -> list[PageLink]:
-    """What the menu has of the tools: their catalogue, and the page itself where it is one of
-    them. All of them would be longer than the chapters."""
+    """The tools in the menu: the catalog, and the current page if it is a tool. All tools would be
+    longer than the chapters."""
     catalogue, words = site.catalogue, site.config.wording
     links = [
         PageLink(quote_path(relate(catalogue, here)), words("Tools by question"), catalogue == here)
@@ -137,7 +137,7 @@ def _link_changes(site: Site, here: str) -> PageLink | None:
 
 
 def find_edit_url(config: Config, path: str) -> str:
-    """Where a file is edited on the web; empty if the book names no repository."""
+    """Where to edit a file on the web; empty if the book names no repository."""
     repository = config.repository
     if repository is None:
         return ""
@@ -145,8 +145,8 @@ def find_edit_url(config: Config, path: str) -> str:
 
 
 def write_report_url(config: Config, edition: Edition, chapter: Chapter) -> str:
-    """Where an error of a chapter is reported, with what is needed to find it filled in; empty
-    where the book names no repository. A script of the page adds section and selected words."""
+    """Where to report an error in a chapter, with its position filled in; empty if the book names
+    no repository. A script on the page adds the section and the selected text."""
     repository = config.repository
     if repository is None:
         return ""

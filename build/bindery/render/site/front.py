@@ -14,7 +14,7 @@ from bindery.render.site.model import FRONT, Download, Page, Site
 
 
 def describe_front(site: Site) -> dict[str, object]:
-    """What the front page shows before its text."""
+    """The values that the front page shows before its text."""
     catalogue = quote_path(relate(site.catalogue, FRONT)) if site.tools else ""
     return {
         "cover": link_cover(site, FRONT),
@@ -33,7 +33,7 @@ def describe_front(site: Site) -> dict[str, object]:
 
 
 def _is_title(text: str, config: Config) -> bool:
-    """Whether a text is the title of the book, with its subtitle or without."""
+    """Whether a text is the title of the book, with or without its subtitle."""
     said, title, whole = (
         "".join(filter(str.isalnum, words)).casefold()
         for words in (text, config.title, config.title + config.subtitle)
@@ -42,7 +42,7 @@ def _is_title(text: str, config: Config) -> bool:
 
 
 def make_contents(site: Site) -> Page:
-    """The front page of a book none of whose chapters is one: its contents."""
+    """The front page of a book without a front chapter: its contents."""
     parts = [
         (part.title, [site.link_chapter(chapter, FRONT) for chapter in part.chapters])
         for part in site.book.parts
@@ -53,7 +53,7 @@ def make_contents(site: Site) -> Page:
 
 
 def find_downloads(folder: Path, config: Config, edition: Edition) -> list[Download]:
-    """The ebooks of this very edition in a folder of outputs."""
+    """The ebooks of this edition in a folder of outputs."""
     paths = (folder / f"{config.name}.{kind}" for kind in ("pdf", "epub"))
     return [
         Download(path, path.suffix[1:].upper(), _format_size(path.stat().st_size, config.wording))

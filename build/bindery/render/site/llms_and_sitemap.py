@@ -1,4 +1,4 @@
-"""The site for programs: the Markdown of each chapter, llms.txt, and a map of the site."""
+"""Files for programs: the Markdown of each chapter, llms.txt, and a sitemap."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LLMS, LLMS_FULL, SITEMAP = "llms.txt", "llms-full.txt", "sitemap.xml"
 
 
 def find_markdown(chapter: Chapter, folder: str) -> str:
-    """Where the Markdown of a chapter is in the site: at its own path, so that the links in it
-    lead to other Markdown and to pictures as they do in the repository."""
+    """The path of the Markdown of a chapter in the site: its own path, so that its links to other
+    Markdown and to pictures work as in the repository."""
     inside = f"{folder}/" if folder else ""
     return chapter.path.removeprefix(inside)
 
@@ -28,9 +28,9 @@ def write_llms(
     markdown: list[str],
     tools: Mapping[str, tuple[str, str]],
 ) -> str:
-    """A list of the chapters after llmstxt.org: title, what the book is, then the parts with a
-    line for each chapter, which leads to its Markdown, and the tools with their questions, which
-    leads to their sources; `tools` has the name and question of each by its place."""
+    """A list of the chapters after llmstxt.org: title, description, then the parts with a line per
+    chapter, which links to its Markdown, and the tools with their questions, which link to their
+    sources; `tools` has the name and question of each by its path."""
     base = f"{config.site}/" if config.site else ""
     lines = [f"# {config.title}", ""]
     if config.description:
@@ -56,14 +56,14 @@ def write_llms(
 
 
 def write_llms_full(chapters: Mapping[str, str], config: Config, edition: Edition) -> str:
-    """The Markdown of all chapters in reading order, each below its path."""
+    """The Markdown of all chapters in reading order, each after its path."""
     head = f"# {config.title}\n\n{_describe(edition)}\n"
     parts = [f"\n---\n\n<!-- {path} -->\n\n{source.strip()}\n" for path, source in chapters.items()]
     return head + "".join(parts)
 
 
 def write_sitemap(pages: Mapping[str, str], site: str) -> str:
-    """A map of the site after sitemaps.org: each page with the day of its last change, if known."""
+    """A sitemap after sitemaps.org: each page with the day of its last change, if known."""
     entries = []
     for page, changed in pages.items():
         address = escape(find_address(page, site))

@@ -1,4 +1,4 @@
-"""What a site is built from, and what a page of it is. Values only."""
+"""The values that a site is built from, and its pages."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class ChapterText:
     sections: Sequence[Section]
     summary: str
     changed: str
-    """The day of its last change, where git knows it."""
+    """The day of its last change, if git knows it."""
     has_origins: bool
-    """Whether its numbers say where they come from."""
+    """Whether its numbers show their origin."""
     has_terms: bool
     """Whether it uses terms of a glossary."""
     synonyms: Sequence[Sequence[str]]
-    """The names of each term that it explains under several."""
+    """The names of each term that it explains under several names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A link to a page, as another one writes it."""
+    """A link from one page to another."""
 
     href: str
     title: str
@@ -79,12 +79,12 @@ class MenuPart:
     links: Sequence[PageLink]
     is_open: bool = False
     size: int = 0
-    """How many chapters it has, where `links` may hold fewer."""
+    """How many chapters it has; `links` may have fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its place, and what it shows within the frame that all pages have."""
+    """A page: its path, and the values that it shows within the frame of all pages."""
 
     place: str
     title: str
@@ -95,15 +95,15 @@ class Page:
     sections: Sequence[Section] | None = None
     """What the search finds in it, if anything."""
     weight: float = 1
-    """How much its words count in the search, beside those of other pages."""
+    """Weight of its words in the search."""
     changed: str = ""
     is_listed: bool = True
-    """Whether the map of the site has it."""
+    """Whether it is in the sitemap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What all pages of a site are made from."""
+    """The input of all pages of a site."""
 
     inspection: Inspection
     edition: Edition
@@ -112,7 +112,7 @@ class Site:
     numbers: Mapping[str, str]
     """Those of the chapters, by their path."""
     standing: Mapping[str, tuple[int, int]]
-    """By the page of a chapter, which part of the book it is in, and which chapter of that part."""
+    """By page of a chapter: the index of its part, and its index in the part."""
     exhibits: tuple[Exhibit, ...]
     tools: tuple[ToolPage, ...]
     tools_folder: str
@@ -135,7 +135,7 @@ class Site:
 
     @property
     def catalogue(self) -> str:
-        """The place of the list of all tools."""
+        """The path of the catalog of tools."""
         return f"{self.tools_folder}/index.html"
 
     def link_chapter(self, chapter: Chapter, here: str) -> PageLink:

@@ -15,8 +15,8 @@ MISSING = "404.html"
 
 
 def make_page(site: Site) -> Page:
-    """The page for addresses that are wrong. A server shows it at any of them, so that its links
-    count from the root of the site."""
+    """The page for wrong addresses. A server shows it at any address, so its links start at the
+    root of the site."""
     values = {"address": "", "summary": "", "base": f"{urlsplit(site.config.site).path}/"}
     return Page(
         MISSING, site.config.wording("Page not found"), "site/missing.html", values, is_listed=False
@@ -24,7 +24,7 @@ def make_page(site: Site) -> Page:
 
 
 def write_moved(site: Site, environment: Environment) -> Iterator[tuple[str, str]]:
-    """For each chapter that has moved its old place, and a page there that leads to the new one."""
+    """For each chapter that has moved, its old path and a page that redirects to the new one."""
     config = site.config
     template = environment.get_template("site/moved.html")
     for move in config.moved:

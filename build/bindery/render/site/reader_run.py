@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def find_references(
     inspection: Inspection, records: Mapping[str, Record], terms: Terms | None
 ) -> list[Reference]:
-    """The records that others are compared with, the newest first."""
+    """The records to compare with, the newest first."""
     if terms is None or not records:
         return []
     from bindery.evidence.compare.judge import make_references

@@ -1,4 +1,4 @@
-"""What a page says when it is read as plain text: its sections, its length, its first sentence."""
+"""A page as plain text: its sections, its reading time, its first sentence."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from lxml import html as lxml_html
 from bindery.render.completeness import ADDED
 
 WORDS_A_MINUTE = 230
-"""What adults read in silence: 238 words a minute for non-fiction (Brysbaert 2019, a review of 190
-studies), a little less because code and tables are among them."""
+"""Reading speed of adults: 238 words per minute for non-fiction (Brysbaert 2019, a review of 190
+studies), reduced a little because of code and tables."""
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _BLOCKS = _HEADINGS | frozenset(
     "p li td th pre dt dd blockquote caption figcaption summary div tr table ul ol".split()
 )
 _SKIPPED = frozenset(("nav", "script", "style", "template"))
 UNSAID = ADDED | {"note"}
-"""Classes of what is not read aloud."""
+"""Classes of elements that are not part of the text."""
 _CHARACTER = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
-"""Of Chinese and Japanese, which have no blanks between words; about two are read like a word."""
+"""Characters of Chinese and Japanese, which have no spaces; two take as long as a word."""
 _SPACE = re.compile(r"\s+")
 _LONGEST_SUMMARY = 160
-"""Characters that search engines show."""
+"""Length of a description that search engines show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Section:
     rest: str
     """Of tables and blocks of code."""
     above: str
-    """The headings that it is under, that of the page left out."""
+    """The headings above it, without that of the page."""
 
 
 def read_sections(body: str) -> Sequence[Section]:
-    """The sections of a page from its XHTML, without what is added to its words:
-    numbers of notes, and where its numbers come from."""
+    """The sections of a page from its XHTML, without footnote numbers and notes on the origin of
+    numbers."""
     sections: list[Section] = []
     slug, title, prose, rest = "", "", list[str](), list[str]()
     open_headings: dict[int, str] = {}
@@ -70,14 +70,14 @@ def read_sections(body: str) -> Sequence[Section]:
 
 
 def count_minutes(sections: Sequence[Section]) -> int:
-    """How long a page takes to read, in minutes; at least one."""
+    """The reading time of a page in minutes, at least one."""
     text = " ".join(f"{part.prose} {part.rest}" for part in sections)
     words = len(text.split()) + len(_CHARACTER.findall(text)) / 2
     return max(1, round(words / WORDS_A_MINUTE))
 
 
 def summarise_page(body: str) -> str:
-    """The first paragraph of a page, cut at a word to what search engines show."""
+    """The first paragraph of a page, cut at a word to the length that search engines show."""
     root = lxml_html.fragment_fromstring(body, create_parent="article")
     for paragraph in root.iter("p"):
         text = _fold("".join(text for _, text, _ in _walk(paragraph)))

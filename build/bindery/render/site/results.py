@@ -1,5 +1,4 @@
-"""Results of records as tables of a page: those of one run, and the values of several beside each
-other."""
+"""Results of records as tables: those of one run, and the values of several runs side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from bindery.evidence.records import Record, Scalar
 
 _MOST_ROWS = 60
-"""Of an example on a page; the rest is in the file that can be downloaded."""
+"""Rows of an example on a page; the file to download has the rest."""
 _MOST_RECORDS = 6
 """Columns of the table of values."""
 _NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?")
@@ -81,8 +80,8 @@ def _show_cell(cell: Cell, column: Column) -> str:
 
 
 def _scale_column(key: str, values: Sequence[Scalar], unit: str) -> tuple[list[Cell], Column]:
-    """The cells of a column and its heading: base units get the prefix that most of the numbers
-    read best with."""
+    """The cells of a column and its heading; base units get the prefix that suits most of the
+    numbers."""
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     plain: list[Cell] = [("no", "yes")[v] if isinstance(v, bool) else v for v in values]
     name = _name_column(key)

@@ -1,4 +1,4 @@
-"""What the search of a site looks into."""
+"""The index for the search of a site."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INDEX = "search-index.js"
 def write_index(pages: Iterable[Page], synonyms: Sequence[Sequence[str]]) -> str:
     """A script that holds the text of every section: for each page its address, its title, its
     sections as [anchor, heading, prose, tables and code, headings above], and its weight; and the
-    names that mean the same. A script is all that a page opened as a file may read beside it."""
+    names that mean the same. A page opened as a file can load only scripts."""
     entries = [
         [
             quote_path(page.place),
@@ -27,6 +27,6 @@ def write_index(pages: Iterable[Page], synonyms: Sequence[Sequence[str]]) -> str
     ]
     index = {"pages": entries, "synonyms": synonyms}
     text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
-    # These two end a line of a script, though not one of JSON.
+    # These two end a line in JavaScript, but not in JSON.
     text = text.replace("\N{LINE SEPARATOR}", " ").replace("\N{PARAGRAPH SEPARATOR}", " ")
     return f"window.searchIndex = {text};\n"

@@ -1,4 +1,4 @@
-"""The texts of chapters as pages show them, each written when it is first asked for."""
+"""The texts of chapters for their pages, each rendered when it is first needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Given = tuple[Chapter, ResolvedBook, SiteDialect, Additions, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class _PageText:
-    """The text of a chapter, and what is read from it."""
+    """The text of a chapter, and facts about it."""
 
     body: str
     sections: tuple[Section, ...]
@@ -39,12 +39,12 @@ class _PageText:
     terms: tuple[Term, ...]
     """The terms that it explains."""
     files: tuple[str, ...]
-    """Files of the repository that it shows or offers."""
+    """Files of the repository that it shows or links."""
 
 
 class Texts:
-    """The text of each chapter of a book. `progress` is told the title of a chapter before its
-    text is written."""
+    """The text of each chapter of a book. Calls `progress` with the title of a chapter before it
+    is rendered."""
 
     def __init__(
         self,
@@ -153,8 +153,8 @@ class Texts:
         return _PageText(body, sections, summary, has_terms, own, files)
 
     def _find_drawings(self, chapter: Chapter) -> Iterator[str]:
-        """The addresses of the drawings of a chapter that know one theme only. A drawing that asks
-        for the reader's theme by itself is told it by the browser."""
+        """The addresses of the drawings of a chapter that have one theme only; others query the
+        theme of the browser themselves."""
         tree = self._inspection.tree
         for link in chapter.links:
             target = self._inspection.resolved.find_target(link)

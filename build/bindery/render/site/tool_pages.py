@@ -1,4 +1,4 @@
-"""The pages of tools: their catalogue, a page for each of them and for each calculator."""
+"""The pages of tools: the catalog, and a page per tool and per calculator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WEIGHT, _WEIGHT_OF_CALCULATOR = 0.5, 0.9
 
 
 def make_pages(site: Site, environment: Environment) -> Iterator[Page]:
-    """All pages of tools, the catalogue first; nothing if the book has none."""
+    """All pages of tools, the catalog first; none if the book has no tools."""
     if not site.tools:
         return
     shelves: dict[str, list[ToolPage]] = {}
@@ -36,7 +36,7 @@ def make_pages(site: Site, environment: Environment) -> Iterator[Page]:
 
 
 def write_scripts(site: Site) -> dict[str, str]:
-    """The script of each calculator, by its place."""
+    """The script of each calculator, by its path."""
     return {
         _find_script(find_calculator(tool, one)): one.script
         for tool in site.tools
@@ -115,7 +115,7 @@ def _make_page(
     scripts: tuple[str, ...] = ("tables.js",),
     weight: float = _WEIGHT,
 ) -> Page:
-    """A page whose text comes from a template; `around` is what is shown beside it."""
+    """A page whose text comes from a template; `around` has the values of the frame."""
     body = environment.get_template(template).render(**shown)
     values = {
         "part": site.config.wording("Tools"),

@@ -1,5 +1,5 @@
 """The pages of a book's tools: purpose, usage and results of each, its records and the chapters
-that mention it. All is read from the source and the records of a tool; nothing runs."""
+that mention it. Everything is read from source and records; no tool is run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _FOLDERS = ("tools", "_tools")
 _TAKEN = "usage records example values chapters text yours calculators tool".split()
-"""Anchors of the page that are not of the docstring."""
+"""Anchors of the page that are not from the docstring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class ListedRun:
 
     @property
     def file(self) -> str:
-        """The name of its file, without the ending."""
+        """The name of its file, without the extension."""
         return posixpath.basename(self.name)
 
 
@@ -76,30 +76,30 @@ class ToolPage:
     """The name of the file that readers download: the tool and the kit modules it uses."""
     text: bytes
     address: str
-    """Where the file is on the web; empty for a site without an address, or a shell script."""
+    """Its address on the web; empty for a site without an address, or a shell script."""
     about: tuple[ToolSection, ...]
-    """Its docstring: what comes before the first heading has no title."""
+    """Its docstring: the text before the first heading has no title."""
     help: str
     newest: ListedRun | None
-    """The record that the example is from, if there is one."""
+    """The record of the example, if there is one."""
     example: Markup
     runs: tuple[ListedRun, ...]
     values: Markup
     """The table of the values that can be compared, by record; may be empty."""
     shared: Mapping[str, object] | None
-    """What the page needs to compare another run with these, as JSON."""
+    """The data for comparing another run with these, as JSON."""
     chapters: tuple[str, ...]
     """Paths of the chapters that mention it."""
     calculators: tuple[Calculator, ...] = ()
 
     @property
     def folder(self) -> str:
-        """The folder of the page, and of the files that it offers."""
+        """The folder of the page and of its files to download."""
         return posixpath.dirname(self.place)
 
     @property
     def shelf(self) -> str:
-        """The name of its folder, which is its subject."""
+        """The name of its folder, which is its topic."""
         return posixpath.basename(posixpath.dirname(self.path))
 
     def list_sections(self, words: Wording) -> list[Anchor]:
@@ -116,14 +116,14 @@ class ToolPage:
 
 
 def find_tools_folder(config: Config, tree: Tree) -> str:
-    """The folder of the site for these pages; another one where the book has such a folder."""
+    """The folder of the site for these pages; another name if the book has such a folder."""
     inside = f"{config.folder}/" if config.folder else ""
     free = (name for name in _FOLDERS if tree.find_kind(inside + name) is None)
     return next(free, "__tools")
 
 
 def describe_tools(inspection: Inspection, folder: str) -> list[ToolPage]:
-    """The page of each tool of the book whose source is there, in the order of chapters.yaml."""
+    """The page of each tool of the book whose source exists, in the order of chapters.yaml."""
     tree = inspection.tree
     tools = [tool for tool in inspection.config.tools if tree.find_kind(tool.path) == "file"]
     return [_describe_tool(inspection, tool, folder) for tool in tools]
@@ -195,7 +195,7 @@ def find_calculator(page: ToolPage, calculator: Calculator) -> str:
 
 
 def show_default(asked: Input) -> str:
-    """A default as it would be typed."""
+    """A default value as a user would type it."""
     value = asked.default
     if isinstance(value, float) and abs(value) >= 1e6 and float(f"{value:g}") == value:
         return re.sub(r"e\+0*", "e", f"{value:g}")
@@ -243,7 +243,7 @@ def _speaks_of(source: str, file: str, text: str) -> bool:
 def _find_chapters(
     inspection: Inspection, tool: ToolEntry, records: Iterable[str]
 ) -> Iterable[str]:
-    """The chapters that name the file of a tool, quote what it prints, or show its numbers."""
+    """The chapters that name the file of a tool, quote its output, or show its numbers."""
     names = set(records)
     views = {
         view
@@ -263,7 +263,7 @@ def _find_chapters(
 
 
 def _bundle(tree: Tree, path: str, content: bytes) -> bytes:
-    """The tool as one file; as it is where it cannot be bundled, as `bindery bundle` says."""
+    """The tool as one file; its source if it cannot be bundled, which `bindery bundle` reports."""
     if not path.endswith(".py"):
         return content
     try:
@@ -273,7 +273,7 @@ def _bundle(tree: Tree, path: str, content: bytes) -> bytes:
 
 
 def _leave_out_docstring(help_text: str, source: str) -> str:
-    """What `--help` prints, without the docstring, which the page shows in other sections."""
+    """The output of `--help` without the docstring, which the page shows in other sections."""
     docstring = read_docstring(source)
     shown = help_text.replace(docstring, "") if docstring else help_text
     return re.sub(r"\n{3,}", "\n\n", shown).rstrip()

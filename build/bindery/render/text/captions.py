@@ -1,7 +1,7 @@
-"""What is added to the tree of a chapter: captions of numbered tables and figures, the class of
-notes below tables, names of code languages. All outputs use it; elements may have the namespace
-of XHTML or none. Nothing of the author's text is changed or left out: a caption that the author
-wrote gets the number.
+"""Add to the tree of a chapter: captions of numbered tables and figures, the class of notes below
+tables, names of code languages. All outputs use it; elements may have the namespace of XHTML or
+none. The author's text is neither changed nor removed: a caption that the author wrote gets the
+number.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _like(element: Any, name: str) -> str:
 
 
 def caption_exhibit(element: Any, exhibit: Exhibit) -> Any:
-    """Write number and title into the caption of a table, or of the figure that an image is. Gives
-    the caption; None for an image where no figure may be."""
+    """Write number and title into the caption of a table, or of the figure of an image. Returns the
+    caption; None for an image where HTML allows no figure."""
     if read_name(element) == "table":
         holder, name, position = element, "caption", 0
     else:
@@ -59,8 +59,8 @@ def caption_exhibit(element: Any, exhibit: Exhibit) -> Any:
 
 
 def _make_figure(image: Any) -> Any:
-    """The element that holds an image and nothing else: its paragraph becomes a figure, else one
-    is made around the image; None if no figure may be there."""
+    """The element that contains only an image: its paragraph becomes a figure, else one is made
+    around the image; None if HTML allows no figure there."""
     top = image
     while read_name(top.getparent()) in _AROUND_IMAGE:
         top = top.getparent()
@@ -82,11 +82,11 @@ def _make_figure(image: Any) -> Any:
     return figure
 
 
-# --- notes below tables: paragraphs that are stressed as a whole ---
+# --- notes below tables: paragraphs that are emphasized as a whole ---
 
 
 def mark_table_notes(root: Any) -> None:
-    """Give the notes below the tables of a tree their class. All outputs set them small."""
+    """Give the notes below tables their class. All outputs set them in small type."""
     for parent in root.iter():
         is_below = False
         for child in parent:
@@ -99,14 +99,14 @@ def mark_table_notes(root: Any) -> None:
 
 
 def _is_table(element: Any) -> bool:
-    """Whether an element is a table, or the box in which one scrolls."""
+    """Whether an element is a table, or its scroll box."""
     if read_name(element) == "div" and element.get("role") == "region":
         return any(read_name(child) == "table" for child in element)
     return read_name(element) == "table"
 
 
 def _is_stressed(element: Any) -> bool:
-    """Whether an element is a paragraph that is stressed as a whole."""
+    """Whether an element is a paragraph that is emphasized as a whole."""
     return (
         read_name(element) == "p"
         and [read_name(child) for child in element] == ["em"]
@@ -119,7 +119,7 @@ def _is_stressed(element: Any) -> bool:
 
 
 def name_language(pre: Any) -> None:
-    """Tell the style sheet of an ebook what the language of a block of code is called."""
+    """Store the name of the language of a code block for the style sheet of an ebook."""
     code = pre.find(_like(pre, "code"))
     if code is not None and (name := code.get("class", "")).startswith("language-"):
         shown = find_language_name(name.removeprefix("language-"))
@@ -129,8 +129,8 @@ def name_language(pre: Any) -> None:
 
 @cache
 def find_language_name(language: str) -> str:
-    """What a reader calls the language of a fence: `Bash` for `sh`; empty for plain text and for
-    unknown words."""
+    """The usual name of the language of a fence: `Bash` for `sh`; empty for plain text and unknown
+    words."""
     try:
         name = str(get_lexer_by_name(language).name)
     except ClassNotFound:

@@ -1,8 +1,8 @@
-"""The text of a chapter as XHTML: one walk over its tokens, whatever the output.
+"""The text of a chapter as XHTML: one walk over its tokens for all outputs.
 
-What differs between outputs is in a `Dialect`: how an id, a link and an image are written, how
-code is broken and tables are laid out. The result is always well formed, also where the author's
-raw HTML is not.
+A `Dialect` has what differs between outputs: how ids, links and images are written, how code is
+wrapped and tables are laid out. The result is always well formed, even if the author's raw HTML is
+not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bindery.render.text.table_layout import (
 )
 
 TITLE_SLUG = "title."
-"""Anchor of a title that the renderer adds; no heading can have it, for GitHub drops dots."""
+"""Anchor of a title that the renderer adds; no heading can have it, because GitHub drops dots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class ImageSource:
 
 
 class Dialect(Protocol):
-    """What one output decides."""
+    """The choices of one output."""
 
     @property
     def words(self) -> Wording:
-        """The words around the author's."""
+        """Words that outputs add, in the language of the book."""
 
     @property
     def paper(self) -> Paper | None:
@@ -57,13 +57,12 @@ class Dialect(Protocol):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether screens may be as small as a hand: rows of tables can be stacked, as each cell
-        carries the heading of its column, and long lines of code get an indent where they are
-        broken."""
+        """Whether screens may be as small as a phone: rows of tables can be stacked, because each
+        cell carries the heading of its column, and wrapped lines of code are indented."""
 
     @property
     def scrolls(self) -> bool:
-        """Whether wide things scroll, and so need a box around them that has the focus."""
+        """Whether wide content scrolls, and so needs a focusable box around it."""
 
     @property
     def draws_maths(self) -> bool:
@@ -75,7 +74,7 @@ class Dialect(Protocol):
 
     @property
     def marks_lines(self) -> bool:
-        """Whether a processing instruction before each block names its line in the source."""
+        """Whether a processing instruction before each block gives its source line."""
 
     def write_id(self, chapter: Chapter, slug: str) -> str: ...
 
@@ -86,8 +85,8 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CellAddition:
-    """What is added to a cell: attributes of its element, XHTML at its end, and the text of that
-    XHTML, which needs room."""
+    """Additions to a cell: attributes of its element, XHTML at its end, and the text of that XHTML,
+    which takes space."""
 
     attributes: str = ""
     behind: str = ""
@@ -96,7 +95,7 @@ class CellAddition:
 
 @dataclass(frozen=True, slots=True)
 class TableAddition:
-    """What is added to a table. Rows and columns are counted from 0; row 0 is the head."""
+    """Additions to a table. Rows and columns are counted from 0; row 0 is the head."""
 
     attributes: str = ""
     cells: Mapping[tuple[int, int], CellAddition] = field(default_factory=dict)
@@ -111,9 +110,9 @@ class Additions:
     tables: Mapping[str, TableAddition] = field(default_factory=dict)
     """By the id of the table."""
     blocks: Mapping[int, str] = field(default_factory=dict)
-    """Behind the block of raw HTML to which a line belongs."""
+    """After the block of raw HTML to which a line belongs."""
     inlines: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """In place of the comment at a line and column."""
+    """Instead of the comment at a line and column."""
     end: str = ""
 
 
@@ -146,17 +145,17 @@ _TAKE_WIDTH: Mapping[str, str] = {
 }
 _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
-"""A short word that a browser would break behind one of these signs."""
+"""A short word that a browser would break after one of these characters."""
 _LONGEST_CODE_ON_ONE_LINE = 30
 """Characters; a longer command in a table is broken between its words."""
 _LONG_LINE = 34
-"""Columns of code from which a line may be broken on the smallest reader."""
+"""Columns of code from which a line may be wrapped on the smallest reader."""
 _TABLE_BOX = "div.table"
-"""The box around a raw table; what closes it is the part before the dot."""
+"""The box around a raw table; the part before the dot is its element."""
 
 
 def find_title_slug(chapter: Chapter) -> str:
-    """The anchor of the title of a chapter, which is where a link to its top leads."""
+    """The anchor of the title of a chapter, the target of links to its top."""
     first = next((anchor for anchor in chapter.anchors if anchor.level), None)
     return first.slug if first is not None and first.level == 1 else TITLE_SLUG
 
@@ -168,13 +167,13 @@ def render_chapter(
     additions: Additions = NOTHING_ADDED,
     web_titles: Mapping[str, str] = NO_TITLES,
 ) -> str:
-    """The chapter as XHTML, from its title on, without any wrapper. `web_titles` are the titles of
-    links to the web whose author gave none, by address."""
+    """The chapter as XHTML, starting with its title, without a wrapper. `web_titles` are titles for
+    links to the web that have none, by address."""
     return _Writer(chapter, resolved, dialect, additions, web_titles).write()
 
 
 def _list_around(tokens: Sequence[Token]) -> list[str]:
-    """The blocks that are open behind these tokens and narrow a line, outermost first."""
+    """The blocks that are open after these tokens and narrow a line, outermost first."""
     around: list[str] = []
     for token in tokens:
         kind = _TAKE_WIDTH.get(token.type.rpartition("_")[0])
@@ -208,10 +207,10 @@ class _Writer:
         """What closes each open link; empty for one that leads nowhere."""
         self.table: TableLayout | None = None
         self.keeps_words = False
-        """Whether short words stay whole: in tables that scroll, where columns may be narrow."""
+        """Whether short words stay whole: in scrolling tables, whose columns may be narrow."""
         self.headings: list[str] = []
         self.table_names: Counter[str] = Counter()
-        """What the boxes of tables are called so far: no two of a page are called the same."""
+        """The labels of table boxes so far; each must be unique on a page."""
         self.table_addition = _NO_TABLE_ADDITION
         self.row = 0
         self.column = 0
@@ -254,7 +253,7 @@ class _Writer:
             self.out.append(f"</{name.partition('.')[0]}>")
 
     def _end_open_paragraph(self) -> None:
-        """A raw paragraph that was left open cannot contain a block."""
+        """An unclosed raw paragraph cannot contain a block."""
         if self.raw and self.raw[-1] == "p":
             self.out.append(f"</{self.raw.pop()}>")
 
@@ -313,7 +312,7 @@ class _Writer:
         self._push_barrier()
 
     def _write_title(self, slug: str) -> str:
-        """The name of a heading that images, notes or formulas are part of, for outlines."""
+        """The plain name of a heading with images, notes or formulas, for outlines."""
         title = next((a.title for a in self.chapter.anchors if a.level and a.slug == slug), "")
         return f' data-title="{escape_attribute(title)}"' if title else ""
 
@@ -399,7 +398,7 @@ class _Writer:
         self._push_barrier()
 
     def _measure_end(self, link: Link) -> str:
-        """As much text as the number of a page takes behind a link on paper."""
+        """Text as wide as the page number after a link on paper."""
         is_numbered = isinstance(self.resolved.find_target(link), ToChapter)
         return _PAGE if is_numbered and self.dialect.paper is not None else ""
 
@@ -463,7 +462,7 @@ class _Writer:
 
     def _write_inline(self, token: Token) -> None:
         children = token.children or []
-        if self.tokens[self.index - 1].type == "alert_title_open":  # GitHub takes no other title
+        if self.tokens[self.index - 1].type == "alert_title_open":  # GitHub accepts no other title
             self.out.append(self.dialect.words(token.content))
             return
         if len(children) == 1 and children[0].type == "text":
@@ -503,13 +502,13 @@ class _Writer:
             return
         words = token.content.split(" ")
         if self.keeps_words and len(words) > 1:
-            # A long command that kept its line would press all other columns together.
+            # A long unwrapped command would squeeze all other columns.
             kind = ' class="command"' if len(token.content) > _LONGEST_CODE_ON_ONE_LINE else ""
             self.out.append(f"<code{kind}>{' '.join(map(_keep_word, words))}</code>")
             return
         if self.table is not None or self.keeps_words:
             code = offer_breaks(token.content)
-        else:  # readers break a line behind the hyphens that an option begins with
+        else:  # readers wrap after the hyphens at the start of an option
             code = keep_options(token.content)
         self.out.append(f"<code>{code}</code>")
 
@@ -659,8 +658,8 @@ class _Writer:
         self._mark_place(tag.get("id") or tag.get("name"))
 
     def _open_element(self, tag: Tag, identifier: str | None, rank: int | None) -> None:
-        """Open any other element; one that the chapter counts has an identifier, a heading also a
-        rank. The anchor of a heading may be empty, as GitHub makes it of punctuation alone."""
+        """Open any other element; one that is in the inventory of the chapter has an identifier, a
+        heading also a rank. The anchor of a heading of punctuation is empty, as on GitHub."""
         explicit = tag.get("id") or (tag.get("name") if tag.name == "a" else None)
         shown = f"h{rank}" if rank else self._find_shown(tag.name)
         if tag.name == "table" and self.dialect.scrolls:
@@ -683,7 +682,7 @@ class _Writer:
             self._mark_place(explicit)
 
     def _mark_place(self, anchor: str | None) -> None:
-        """An anchor that the author gave to an element that has another id."""
+        """The author's anchor on an element that has another id."""
         if anchor:
             self.out.append(f'<span id="{self._id(anchor)}"></span>')
 
@@ -709,14 +708,14 @@ class _Writer:
         return [("srcset", ", ".join(written))] if written else []
 
     def _find_shown(self, name: str) -> str:
-        """The element that shows the same as one of the author's."""
+        """The element that replaces one of the author's."""
         if name == "picture" and not self.dialect.offers_sources:
             return "span"
         return _SHOWN_AS.get(name, name)
 
     def _close_raw(self, name: str) -> None:
-        """Close the nearest open element of this name, and what was left open inside it; one
-        that was never opened here is dropped, as browsers do."""
+        """Close the nearest open element of this name and everything open inside it; an unmatched
+        end tag is dropped, as in browsers."""
         shown = self._find_shown(name)
         wanted = {shown} | ({"a", "span"} if name == "a" else set())
         if name[0] == "h" and name[1:].isdigit():
@@ -733,11 +732,11 @@ class _Writer:
 
 
 _SHOWN_AS = {"center": "div", "tt": "code", "big": "span"}
-"""Old elements that XHTML has no more, and what shows the same."""
+"""Obsolete elements that XHTML lacks, and their replacements."""
 
 
 def _list_attributes(tag: Tag) -> list[tuple[str, str]]:
-    """The attributes of a raw element that its XHTML keeps; alignment becomes a style."""
+    """The attributes of a raw element that are kept in XHTML; alignment becomes a style."""
     attributes = [
         (key, value or key if key in ("open", "reversed") else value)
         for key, value in tag.kept_attributes
@@ -755,7 +754,7 @@ def offer_breaks(text: str) -> str:
 
 
 def _keep_word(word: str) -> str:
-    """A word that stays whole where there is room; an option does everywhere."""
+    """A word that stays whole if there is room; an option always does."""
     kind = "word option" if word.startswith("-") else "word"
     return f'<span class="{kind}">{offer_breaks(word)}</span>'
 
@@ -770,14 +769,14 @@ def _mark_long_lines(code: str, typed: str) -> str:
 
 
 _PAGE = "000000"
-"""About as wide as the number of a page that paper has behind a link."""
+"""Text about as wide as the page number after a link on paper."""
 
 
 def _read_table(
     tokens: Sequence[Token], measure_end: Callable[[Link], str]
 ) -> tuple[list[list[str]], list[int]]:
     """The plain text of the cells of the table that these tokens begin with, row by row, and the
-    columns whose cells end at the right. `measure_end` says what a link has behind it."""
+    columns whose cells end at the right. `measure_end` says what a link has after it."""
     rows: list[list[str]] = []
     right = []
     for token in takewhile(lambda token: token.type != "table_close", tokens):
@@ -829,7 +828,7 @@ def _read_cell(token: Token, measure_end: Callable[[Link], str]) -> str:
 
 
 def _is_wide(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a table is too wide for a reader the size of a hand."""
+    """Whether a table is too wide for a phone."""
     return bool(rows) and len(rows[0]) >= 6
 
 
@@ -854,7 +853,7 @@ def _holds_images_only(token: Token) -> bool:
 
 
 def _holds_picture_only(token: Token) -> bool:
-    """Whether a block of raw HTML is pictures, and perhaps comments, and nothing else."""
+    """Whether a block of raw HTML contains only pictures and comments."""
     pieces = token.meta.get("pieces", ())
     names = {piece.name for piece in pieces if isinstance(piece, Tag)}
     texts = (piece.text for piece in pieces if isinstance(piece, Text))

@@ -1,4 +1,4 @@
-"""Numbers of a column below each other, point below point, whatever their digits are."""
+"""Align the numbers of a column at their decimal points."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NUMBER = re.compile(
 def find_pads(
     rows: Sequence[Sequence[str]], columns: Collection[int]
 ) -> Mapping[tuple[int, int], str]:
-    """What each number of these right-aligned columns lacks behind its decimal point, as text of
+    """What each number of these right-aligned columns lacks after its decimal point, as text of
     that width, by row and column. Rows are counted from 0, which is the head.
 
-    A column in which one number has a sign behind it, and another has not, is left as it is.
+    A column in which only some numbers have a sign after them is left unchanged.
     """
     pads = {}
     for column in columns:

@@ -1,7 +1,7 @@
-"""Code blocks as XHTML: colours if the language is named, and lines broken with a mark.
+"""Code blocks as XHTML: colors if the language is named, and wrapped lines with a mark.
 
-Pygments gives the tokens; the markup is our own, because a line that is too long for a page is
-broken here, where its width is known, and not by the engine, which leaves no mark.
+Pygments gives the tokens; the markup is our own, because a line too long for a page is wrapped
+here, where its width is known: the engine would leave no mark.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _find_class(kind: _TokenType) -> str:
 
 
 def read_language(info: str) -> str:
-    """The language that a fence names, in small letters: its first word."""
+    """The language of a fence: its first word, in lower case."""
     word = info.strip().split(maxsplit=1)[0] if info.strip() else ""
     return word.strip("{}.").split("{")[0].split(",")[0].lower()
 
@@ -59,7 +59,7 @@ def highlight_code(code: str, language: str, columns: int | None = None) -> str:
     lexer = _find_lexer(language)
     if lexer is not None:
         coloured = [(_find_class(kind), text) for kind, text in lexer.get_tokens(code)]
-        # Some lexers drop what they do not expect; then the code is worth more than its colours.
+        # Some lexers drop text; then keep the code and give up the colors.
         if "".join(text for _, text in coloured) == code:
             pieces = coloured
     if columns and any(measure_text(line) > columns for line in code.split("\n")):
@@ -75,14 +75,14 @@ def _mark_up(kind: str, text: str) -> str:
         return escaped
     if "\n" not in text:
         return f'<span class="{kind}">{escaped}</span>'
-    # A span that crosses lines is closed and opened again: engines break them badly.
+    # Close and reopen a span that crosses lines: engines break them badly.
     return "\n".join(
         f'<span class="{kind}">{line}</span>' if line else "" for line in escaped.split("\n")
     )
 
 
 def measure_text(text: str) -> int:
-    """Columns that a text takes in a font of fixed width; a tab is eight at the most."""
+    """Columns that a text takes in a fixed-width font; a tab takes up to eight."""
     if text.isascii():
         return len(text) + 7 * text.count("\t")
     return sum(
@@ -119,7 +119,7 @@ def _break_lines(pieces: Pieces, columns: int) -> Iterator[tuple[str, str]]:
 
 
 def _find_cut(text: str, room: int, *, at_start: bool) -> int:
-    """How many characters go before the break: after a space or a separator where one is near."""
+    """How many characters go before the break: after a space or separator if one is near."""
     cut = width = 0
     for character in text:
         width += measure_text(character)

@@ -21,5 +21,5 @@ def escape_attribute(text: str) -> str:
 
 
 def keep_options(command: str) -> str:
-    """A command as XHTML in which no line breaks within an option that is short."""
+    """A command as XHTML in which short options are not broken."""
     return _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(command))

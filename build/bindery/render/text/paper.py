@@ -1,4 +1,4 @@
-"""Paper: the sizes of page that the PDF knows, and how much fits across them."""
+"""Paper: page sizes of the PDF, and how much fits across them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ MARGINS = (25.0, 22.0, 23.0, 22.0)
 """Top, right, bottom and left of the text, in millimetres."""
 _POINT = 25.4 / 72
 _CODE_SIZE, _CODE_EDGES = 8.0, 6.2
-"""Size of the type of code in points, and millimetres of padding and border left and right, and
-by which the mark of a broken line is wider than a character."""
+"""Font size of code in points; millimeters of padding and borders, plus the extra width of the mark
+of a wrapped line."""
 _COLUMN = 0.6
-"""Width of a character of fixed width, in em."""
+"""Width of a fixed-width character, in em."""
 _FEWEST_COLUMNS = 8
-"""Of a line of code, at any depth of nesting."""
+"""Minimum columns of a line of code, at any nesting."""
 _LOSSES: Mapping[str, tuple[float, float]] = {
     "list": (6.0, 144.0),
     "quote": (4.5, 146.0),
     "alert": (8.9, 154.0),
 }
-"""For each kind of block around code: the width that it takes at the sides, and the most it leaves
-inside, in millimetres, as the style sheet has them."""
+"""Per kind of block around code: the width of its sides, and the maximum width inside, in
+millimeters, as in the style sheet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A size of paper, in millimetres. Tables and code are laid out for its width."""
+    """A paper size in millimeters. Tables and code are laid out for its width."""
 
     width: float
     height: float
@@ -47,7 +47,7 @@ class Paper:
 
     @property
     def table_rooms(self) -> tuple[PageRoom, ...]:
-        """Room for tables by size of type, and last across a turned page."""
+        """Room for tables by font size; the last is a turned page."""
         across = self.room
         turned = self.height - self.margins[1] - self.margins[3]
         return (
@@ -59,8 +59,8 @@ class Paper:
 
 
 def narrow_code(columns: int, around: Iterable[str]) -> int:
-    """How many of the characters of a whole line fit inside lists, quotes and alerts, which are
-    named from the outermost to the innermost."""
+    """How many characters of a line fit inside lists, quotes and alerts, given from the outermost
+    to the innermost."""
     column = _CODE_SIZE * _COLUMN * _POINT
     room = columns * column + _CODE_EDGES
     for name in around:
@@ -71,7 +71,7 @@ def narrow_code(columns: int, around: Iterable[str]) -> int:
 
 
 def _count_halves(width: float, size: float) -> float:
-    """How many halves of an em of a type fit into a width, rounded down."""
+    """How many half ems of a font size fit into a width, rounded down."""
     return float(int(width / _POINT / (size / 2)))
 
 

@@ -1,8 +1,7 @@
-"""The raw HTML of authors as XHTML that a strict reader accepts.
+"""The authors' raw HTML as XHTML that a strict reader accepts.
 
-EPUB readers are handed XHTML, which has lost what HTML 4 said about looks: `valign`,
-`width="50%"`, `<strike>`. What still shows something becomes style, and the rest goes; nothing that
-can be read does.
+XHTML lacks the presentational markup of HTML 4: `valign`, `width="50%"`, `<strike>`. What still has
+an effect becomes style, and the rest is removed; no text is.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from lxml import etree
 
-# Attributes that only some elements may carry; all others may be on any element.
+# Attributes that only some elements may have; all others may be on any element.
 _CARRIERS: Mapping[str, frozenset[str]] = {
     name: frozenset(elements.split())
     for name, elements in {
@@ -62,8 +61,8 @@ _HOLD_TEXT_ONLY = frozenset(
 
 
 def tidy_markup(body: str, kept_ids: Collection[str]) -> str:
-    """The same XHTML without what a strict reader refuses. Of two elements with one id the one
-    in `kept_ids`, else the first, keeps it."""
+    """The same XHTML without what a strict reader rejects. Of two elements with the same id, the
+    one in `kept_ids`, else the first, keeps it."""
     parser = etree.XMLParser(huge_tree=True, resolve_entities=False)
     root = etree.fromstring(f"<div>{body}</div>", parser)
     _drop_repeated_ids(root, kept_ids)
@@ -97,7 +96,7 @@ def _tidy_element(element: etree._Element) -> None:
     if element.tag == "strike":
         element.tag = "s"
     if element.tag == "details":
-        element.set("open", "open")  # not every reader has a way to open it
+        element.set("open", "open")  # some readers cannot open it
     style = [element.get("style", ""), *_find_styles(element)]
     for name, value in list(element.attrib.items()):
         carriers = _CARRIERS.get(str(name))
@@ -110,7 +109,7 @@ def _tidy_element(element: etree._Element) -> None:
 
 
 def _find_styles(element: etree._Element) -> Iterator[str]:
-    """What the old attributes of an element show, as CSS."""
+    """The CSS for the old attributes of an element."""
     valign = (element.get("valign") or "").lower()
     if valign in ("top", "middle", "bottom", "baseline"):
         yield f"vertical-align: {valign}"

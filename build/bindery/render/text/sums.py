@@ -1,4 +1,4 @@
-"""Sums in a line of text, set as mathematics instead of code: 6 × 8e9 = 48e9."""
+"""Calculations in inline code, set as mathematics: 6 × 8e9 = 48e9."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _THIN = "\N{THIN SPACE}"
 
 
 def write_sum(code: str) -> str | None:
-    """The HTML of a sum whose sides each stay on a line; None if this code is something else."""
+    """The HTML of an equation whose sides are not wrapped; None if the code is something else."""
     if not _SUM.fullmatch(code) or not _OPERATION.search(code):
         return None
     text = _POWER.sub(r"<sup>\1</sup>", code)

@@ -1,8 +1,8 @@
-"""How wide the columns of a table are on paper, so that no number is ever split in two.
+"""The column widths of a table on paper, so that no number is ever split.
 
 Engines either cut a wide table at the edge of the page or break its words anywhere. Here each
-column gets at least its longest unbreakable word; when that does not fit, the type gets smaller,
-and when that does not help, the table is turned.
+column gets at least its longest unbreakable word; if that does not fit, the font gets smaller, and
+if that does not help, the table is turned.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _LONG_WORD = 14
-# Where a long word may be broken: behind these, never beside a decimal point or inside digits.
+# Where a long word may be broken: after these, never beside a decimal point or inside digits.
 _BREAK_AFTER = re.compile(
     r"(?<=[/_+@&?=:])(?=\w)|(?<=[A-Za-z)])-(?=\w)|(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z_][.,])(?=[A-Za-z])"
 )
 ZERO_WIDTH_SPACE = "\u200b"
 
 CELL_PADDING = 2.2
-"""Width of the padding of a cell, in characters."""
+"""Padding of a cell, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRoom:
-    """Characters of the table's type that fit across a page, by size and direction."""
+    """How many characters fit across a page, by font size and direction."""
 
     name: str
     characters: float
@@ -54,7 +54,7 @@ def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> Ta
     """Lay out a table from the plain text of its cells.
 
     `rooms` are in order of preference; the last one, a turned page, is for tables that fit nowhere
-    else. Short cells stay on one line as long as smaller type makes that possible.
+    else. Short cells stay on one line as long as a smaller font makes that possible.
     """
     count = max((len(row) for row in rows), default=0)
     columns = [[row[index] for row in rows if index < len(row)] for index in range(count)]
@@ -74,10 +74,10 @@ def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> Ta
 
 
 _COMFORTABLE, _TOLERABLE, _TIGHT = 24.0, 15.0, 10.0
-"""Cells up to this width stay on one line: where that can be had, where room is short, and where
-the page would have to be turned otherwise."""
+"""Cells up to this width stay on one line: if possible, if room is short, and if the page would
+otherwise be turned."""
 _TIGHT_LINES = 3.0
-"""Lines that the longest cell may take before a turned page is easier to read."""
+"""Maximum lines of the longest cell; above that, a turned page is easier to read."""
 
 
 def _choose_room(
@@ -107,7 +107,7 @@ def _choose_room(
 
 
 def _share_out(start: Sequence[float], ideal: Sequence[float], room: float) -> list[float]:
-    """Give what is left of a room to the columns that need more than they have."""
+    """Distribute the remaining width to the columns that need more."""
     if sum(ideal) <= room:
         return list(ideal)
     widths = list(start)
@@ -142,9 +142,9 @@ _WIDTHS = {
     " ": 0.4,
     "\N{EM DASH}": 1.7,
 }
-"""Width of a character in halves of an em, after the sans type that the PDF uses."""
+"""Width of a character in half ems, for the sans font of the PDF."""
 _BOLD = 1.06
-"""How much wider the type of a heading is; taken for all, as any cell may be bold."""
+"""How much wider bold type is; applied to all cells, since any may be bold."""
 
 
 def _measure(word: str) -> float:

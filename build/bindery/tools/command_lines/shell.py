@@ -1,7 +1,6 @@
-"""Shell text, read and never run: its commands word by word, and where its syntax breaks off.
+"""Parse shell text without running it: the words of each command, and the first syntax error.
 
-The grammar is that of bash. What a book writes for a reader to fill in, `<host>` or `[options]`,
-is a word, and not a fault.
+The grammar is that of bash. A placeholder such as `<host>` or `[options]` is a word, not an error.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n`$;&\"']*(?<! )>(?![&>])")
 _PARENTHESIS = re.compile("[()]")
 _PARAMETERS = re.compile(r"\([ \t]*\)")
 _PREFIX = re.compile(r"(?:!|time(?: +-p)?|coproc(?: +\w+(?= +[{(]))?)(?=[ \t])")
-"""What a command may begin with; after `coproc`, a name before a compound command."""
+"""Prefixes of a command; after `coproc`, a name before a compound command."""
 _REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>>|>&|>\||&>>|&>|<|>)")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
 _ELLIPSIS = re.compile(r"\[?(?:\.{3}|…)\]?")
@@ -30,7 +29,7 @@ _GLOB = re.compile(r"[*?]|\[[^\]]{1,99}\]|\{(?=[^{}]{0,99}?(?:,|\.\.))[^{}]{0,20
 
 _OPERATOR = re.compile(r";;&|;&|;;|&&|&>|\|\||\|&|<<|>>|\(\(|\)\)|[ \t\n;&|<>()]")
 _ENDS = (";;&", ";;", ";&")
-"""What ends the commands of a case."""
+"""Terminators of the commands of a case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +37,14 @@ class Word:
     """A word of a command."""
 
     text: str
-    """Without quotes and backslashes; variables and substitutions are in it as typed."""
+    """Without quotes and backslashes; variables and substitutions as typed."""
     start: int
     end: int
     """Where it is in the shell text."""
     is_open: bool = False
-    """Whether a part of it is known only where it runs, or is for the reader to fill in."""
+    """Whether a part of it is known only at run time, or is a placeholder."""
     is_many: bool = False
-    """Whether it can become any number of words, none included."""
+    """Whether it may expand to any number of words, including none."""
     is_quoted: bool = False
     """Whether the whole word is between quotes."""
 
@@ -56,19 +55,19 @@ class Word:
 
 @dataclass(slots=True)
 class Command:
-    """A simple command: its words, without redirections. It may have none, as `NAME=value` has."""
+    """A simple command: its words, without redirections. `NAME=value` alone has no words."""
 
     words: list[Word] = field(default_factory=list)
     assignments: list[Word] = field(default_factory=list)
-    """What is before them: `NAME=value`."""
+    """The assignments before them: `NAME=value`."""
     heredoc: str = ""
     heredoc_start: int = 0
-    """Where the text handed to its standard input begins."""
+    """Where the text for its standard input begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShellFault:
-    """Where shell text stops to be one, and why."""
+    """A syntax error: where and why."""
 
     start: int
     end: int
@@ -79,7 +78,7 @@ class ShellFault:
 @dataclass(frozen=True, slots=True)
 class ShellText:
     commands: tuple[Command, ...]
-    """Those before the fault, in the order in which they end."""
+    """The commands before the fault, in the order in which they end."""
     fault: ShellFault | None
 
 
@@ -101,10 +100,10 @@ _PROMPT = re.compile(r"^(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?[
 
 
 def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
-    """What is typed behind prompts, with its offset.
+    """The commands typed after prompts, with their offsets.
 
     A command goes on in the next line behind a backslash, and up to the line that ends an open
-    quote, heredoc or loop, if there is one before the next prompt.
+    quote, heredoc or loop, if that comes before the next prompt.
     """
     if not _PROMPT.search(text):
         return
@@ -128,7 +127,7 @@ def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
             if not is_open or last == len(lines) or _PROMPT.match(lines[last]):
                 last = index
                 break
-        # What made the command no better is its output.
+        # Lines that did not complete the command are its output.
         if last > index and not read_shell(text[start : offsets[last + 1] - 1]).fault:
             index = last
         yield start, text[start : offsets[index + 1] - 1]
@@ -136,7 +135,7 @@ def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
 
 
 _LONGEST = 100
-"""Lines of a command behind a prompt."""
+"""Lines of a command after a prompt."""
 
 
 _OPEN_END = "is never closed"
@@ -159,14 +158,14 @@ class _Heredoc:
 
 @dataclass(slots=True)
 class _Block:
-    """A compound command or a list in brackets that is open."""
+    """An open compound command or list in brackets."""
 
     opening: str
     start: int
     word: str
-    """The last reserved word of it that was read: of an `if` perhaps `else`."""
+    """Its last reserved word so far, such as the `else` of an `if`."""
     count: int = 0
-    """How many commands followed that word."""
+    """Number of commands after that word."""
 
 
 _FOLLOWING = {
@@ -174,13 +173,13 @@ _FOLLOWING = {
     "while": ("do",), "until": ("do",), "for": ("do",), "select": ("do",), "do": ("done",),
     "case": ("esac",), "{": ("}",), "(": (")",), "$(": (")",), "<(": (")",), ">(": (")",),
 }  # fmt: skip
-"""What may follow the commands behind a word or bracket; the last closes it or must come."""
+"""What may follow the commands after a word or bracket; the last closes it or must come."""
 _CLOSERS = frozenset(word for words in _FOLLOWING.values() for word in words)
 _MAY_BE_EMPTY = frozenset(("for", "select", "case", "$(", "<(", ">("))
 
 
 class _Reader:
-    """Reads from left to right; `at` is how far it has come."""
+    """Reads from left to right; `at` is the current offset."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -216,7 +215,7 @@ class _Reader:
         )
 
     def _peek_token(self) -> str:
-        """What is next: an operator, or the plain letters of a word."""
+        """The next operator, or the plain letters of the next word."""
         if self.at >= len(self.text):
             return ""
         found = _OPERATOR.match(self.text, self.at)
@@ -226,7 +225,7 @@ class _Reader:
         while end < len(self.text) and self.text[end] not in _META and self.text[end] not in "\"'`":
             end += 1
         if self.text[end : end + 1] in ('"', "'", "`"):
-            end += 1  # a word that goes on is not a reserved one
+            end += 1  # if the word continues, it is not a reserved word
         return self.text[self.at : end]
 
     # --- lists ---
@@ -273,7 +272,7 @@ class _Reader:
         return bool(blocks) and blocks[-1].word in ("for", "select")
 
     def _go_on(self, blocks: list[_Block], word: str) -> bool:
-        """Read a word or bracket that goes on in the last block or closes it, if it may."""
+        """Read a word or bracket that continues or closes the last block, if it may."""
         block = blocks[-1]
         following = _FOLLOWING[block.word]
         if word not in following:
@@ -305,7 +304,7 @@ class _Reader:
         self._break(block.start, end, f"'{block.opening}' {_OPEN_END}", hint)
 
     def _read_operator(self, blocks: Sequence[_Block]) -> str:
-        """What is behind a command: a sign after which another one has to follow is returned."""
+        """Read the operator after a command; returned if another command must follow it."""
         self._skip_blank()
         token = self._peek_token()
         if token in ("&&", "||", "|&", "|"):
@@ -313,14 +312,14 @@ class _Reader:
             return token
         if token in (";", "&"):
             self.at += 1
-        # Behind a compound command a closing word needs no semicolon.
+        # After a compound command a closing word needs no semicolon.
         following = _FOLLOWING[blocks[-1].word] if blocks else ()
         if token not in ("", ";", "&", "\n", ")", "))", *_ENDS, *following):
             self._break_at_token()
         return ""
 
     def _skip_blank(self, *, newlines: bool = False) -> None:
-        """Skip blanks, continuations and comments, and the ends of lines if asked to."""
+        """Skip spaces, continuations and comments, and the ends of lines if asked to."""
         text = self.text
         while self.at < len(text):
             if text[self.at] in _BLANK:
@@ -339,8 +338,8 @@ class _Reader:
     # --- commands ---
 
     def _read_command(self, blocks: list[_Block]) -> str | None:
-        """Read a command, or the head of one that holds others. Of a function its head is
-        returned, for a command has to follow; of other heads nothing."""
+        """Read a command, or the head of a compound command. The head of a function is returned,
+        because a command must follow; for other heads, nothing is."""
         while found := _PREFIX.match(self.text, self.at):
             self.at = found.end()
             self._skip_blank()
@@ -373,7 +372,7 @@ class _Reader:
         return None
 
     def _skip_arithmetic(self) -> bool:
-        """Skip `(( ... ))`; false where the two parentheses are two subshells."""
+        """Skip `(( ... ))`; false if the two parentheses are two subshells."""
         depth = 0
         for found in _PARENTHESIS.finditer(self.text, self.at):
             depth += 1 if found[0] == "(" else -1
@@ -433,7 +432,7 @@ class _Reader:
             self._break_at_token()
 
     def _read_pattern(self) -> None:
-        """What is before the `)` of a case; nothing at the end of all cases."""
+        """The pattern before the `)` of a case; nothing at the end of the cases."""
         self._skip_blank(newlines=True)
         if self._peek_token() in ("", "esac"):
             return
@@ -450,7 +449,7 @@ class _Reader:
                     return
 
     def _skip_parameters(self) -> None:
-        """Skip the `()` behind the name of a function."""
+        """Skip the `()` after the name of a function."""
         if found := _PARAMETERS.match(self.text, self.at):
             self.at = found.end()
         elif self.text.startswith("(", self.at):
@@ -489,7 +488,7 @@ class _Reader:
     # --- redirections and heredocs ---
 
     def _read_redirections(self) -> None:
-        """Those behind a compound command."""
+        """Read redirections after a compound command."""
         self._skip_blank()
         while self.at < len(self.text) and self._read_redirection(Command()):
             self._skip_blank()
@@ -519,7 +518,7 @@ class _Reader:
         return True
 
     def _read_heredocs(self) -> None:
-        """At the start of a line: the bodies of the heredocs of the line before."""
+        """At the start of a line, read the bodies of the heredocs of the previous line."""
         waiting, self.heredocs = self.heredocs, []
         for heredoc in waiting:
             start = self.at
@@ -551,7 +550,7 @@ class _Reader:
     # --- words ---
 
     def _read_word(self, *, may_assign: bool = False) -> Word | None:
-        """The word that begins here; nothing where an operator is."""
+        """The word that begins here; None if there is an operator."""
         text, start = self.text, self.at
         pieces: list[str] = []
         is_open = is_many = is_split = False
@@ -615,7 +614,7 @@ class _Reader:
         return self.text[start + 1 : end]
 
     def _read_double_quotes(self) -> tuple[str, bool, bool]:
-        """The text between the quotes, whether it holds an expansion, whether that may become
+        """The text between the quotes, whether it has an expansion, and whether that may become
         any number of words."""
         text, start = self.text, self.at
         self.at += 1
@@ -643,7 +642,7 @@ class _Reader:
         return self._break(start, start + 1, f'the quote " {_OPEN_END}', 'close it, or write \\"')
 
     def _skip_expansion(self) -> bool:
-        """Skip what begins with a dollar or backtick; false where it is only that sign."""
+        """Skip an expansion after a dollar or backtick; false if there is only that character."""
         text, start = self.text, self.at
         if text[start] == "`":
             end = start + 1
