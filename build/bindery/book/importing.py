@@ -94,7 +94,7 @@ class Imported:
                 lines.append(f"      - {'path: ' if title else ''}{write(path)}")
                 lines += [f"        title: {write_scalar(title)}"] if title else []
         if self.left:
-            lines += ["", "# Markdown files that are no chapters.", "not_chapters:"]
+            lines += ["", "# Markdown files that are not chapters.", "not_chapters:"]
             lines += [f"  - {write(path)}" for path in self.left]
         return "\n".join(lines) + "\n"
 
@@ -111,7 +111,7 @@ def import_contents(folder: Path) -> Imported:
     listed = [chapter for _, chapters in contents.parts for chapter in chapters]
     source = (folder / contents.source).as_posix()
     if not listed:
-        raise refuse(source, "it names no chapter" if contents.source else "no Markdown is there")
+        raise refuse(source, "it names no chapter" if contents.source else "there is no Markdown")
     base = contents.folder if all(p.startswith(f"{contents.folder}/") for p, _ in listed) else ""
     known = {path for path, _ in listed}
     left = [p for p in tree.walk_files(base) if p.endswith(MARKDOWN) and p not in known]

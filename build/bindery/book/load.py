@@ -68,7 +68,7 @@ def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Find
         )
     if tree.leaves_root(path):
         message = f"the chapter '{path}' is a symbolic link out of the book"
-        return Finding(entry.span, "outside-book", message, "put the file itself into the book")
+        return Finding(entry.span, "outside-book", message, "put the file itself in the book")
     try:
         source = tree.read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -90,7 +90,7 @@ def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
     listed = {entry.path for entry in config.chapters}
     there = [p for p in tree.walk_files(config.folder) if p.endswith(MARKDOWN) and p not in listed]
     nearest = find_nearest(path, there)
-    return f"did you mean '{nearest}'?" if nearest else "correct the path, or take the line out"
+    return f"did you mean '{nearest}'?" if nearest else "correct the path, or remove the line"
 
 
 def is_left_out(path: str, config: Config) -> bool:

@@ -51,7 +51,7 @@ def update_list(text: str, config: Config, contents: Contents, tree: Tree) -> tu
             continue
         first, end = entry.part if entry.is_only else (entry.first, entry.end)
         del lines[first:end]
-        said.append(f"taken out, for there is no such file: {path}")
+        said.append(f"removed, because there is no such file: {path}")
     for title, chapters in contents.parts:
         paths = [path for path, _ in chapters]
         for path in paths:
@@ -97,8 +97,9 @@ def _find_entries(lines: Sequence[str], folder: str) -> Iterator[_Entry]:
         spans = [(node.start_mark.line, _find_end(node)) for _, node in found]
         for (path, _), (first, end) in zip(found, spans, strict=True):
             if not lines[first].lstrip().startswith("- ") or part.start_mark.line == first:
-                message = "its list of chapters is not typed with one entry a line"
-                raise refuse(FILE_NAME, message, "write it so, or replace the file with --force")
+                message = "its list of chapters does not have one entry per line"
+                hint = "write one entry per line, or replace the file with --force"
+                raise refuse(FILE_NAME, message, hint)
             whole = (part.start_mark.line, spans[-1][1])
             name = posixpath.normpath(posixpath.join(folder, str(path.value).strip()))
             yield _Entry(name, first, end, whole, len(spans) == 1)

@@ -229,15 +229,15 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
 
 
 _YAML_HINTS = {
-    "mapping values are not allowed here": "a text that holds a colon goes between quotes",
+    "mapping values are not allowed here": "put text that contains a colon in quotes",
     "found character '\\t' that cannot start any token": "indent with spaces, not with tabs",
 }
 _YAML_CONTEXTS = {
-    "while parsing a flow sequence": "close the bracket that is opened in line {}",
-    "while parsing a flow mapping": "close the brace that is opened in line {}",
+    "while parsing a flow sequence": "close the bracket that is opened on line {}",
+    "while parsing a flow mapping": "close the brace that is opened on line {}",
     "while parsing a block mapping": "indent it like line {}, where its block begins",
     "while parsing a block collection": "indent it like line {}, where its block begins",
-    "while scanning a quoted scalar": "close the quote that is opened in line {}",
+    "while scanning a quoted scalar": "close the quote that is opened on line {}",
 }
 """What to do where the YAML breaks off inside of something, by the words for it."""
 
@@ -556,7 +556,7 @@ class _Reader:
                 hint = f"did you mean '{nearest}'?" if nearest else "list it under 'parts'"
                 self._report(move.span, f"'{move.new}' is not a chapter of this book", hint)
             if move.old in lines:
-                message = f"'{move.old}' is said to have moved and is still a chapter"
+                message = f"'{move.old}' is listed under 'moved', but is still a chapter"
                 self._report(move.span, message)
 
     def _read_interface(self, top: dict[str, Any]) -> Mapping[str, str]:
@@ -603,7 +603,7 @@ class _Reader:
 
     def _read_arguments(self, node: Node, what: str, name: str) -> tuple[str, ...]:
         if not _NAME.fullmatch(name):
-            hint = "small letters, digits, _ and - only"
+            hint = "use only lower-case letters, digits, _ and -"
             raise self._wrong(node, f"{what} cannot be the name of a text", hint)
         return self._list(node, what, self._text)
 
@@ -632,7 +632,7 @@ def _compose(text: str) -> Node | None:
         line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         problem = error.problem or "it is not YAML"
         hint = _YAML_HINTS.get(problem) or _hint_at_beginning(error)
-        message = f"the YAML breaks off: {problem}"
+        message = f"the YAML is invalid: {problem}"
         raise refuse(Span(FILE_NAME, line, col), message, hint) from None
     except YAMLError as error:
         raise refuse(FILE_NAME, str(error).splitlines()[0]) from None

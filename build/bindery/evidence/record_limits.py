@@ -26,7 +26,7 @@ def find_excess(data: object) -> tuple[Place, str] | None:
         if len(text) > LONGEST_TEXT:
             return (
                 place,
-                f"a text of {len(text)} characters, and {LONGEST_TEXT} are allowed; write less",
+                f"a text of {len(text)} characters, but the limit is {LONGEST_TEXT}; write less",
             )
         if match := _HTML.search(text):
             return place, f"'{match[0][:40]}' is HTML, which no record may carry; write plain text"

@@ -586,8 +586,8 @@ def _find_large(tree: Tree, path: str) -> Finding | None:
     """A record, or the log beside it, that is too large for a book."""
     for name in (path, path.removesuffix(".json") + ".log"):
         if tree.find_kind(name) == "file" and (size := tree.measure(name)) > LARGEST_BYTES:
-            message = f"it has {size / 1e6:.1f} MB, and {LARGEST_BYTES >> 20} MiB are allowed"
-            hint = "keep of the log what matters" if name != path else "record fewer rows"
+            message = f"it has {size / 1e6:.1f} MB, but the limit is {LARGEST_BYTES >> 20} MiB"
+            hint = "keep only the relevant part of the log" if name != path else "record fewer rows"
             return Finding(Span.whole(name), "bad-record", message, hint)
     return None
 

@@ -59,7 +59,7 @@ def find_edit(data: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str] | No
             return (key,), f"'{key}' was changed after it was measured"
     for key in seal:
         if key not in data and key != _TEXT:
-            return ("seal", key), f"'{key}' was taken out after it was measured"
+            return ("seal", key), f"'{key}' was removed after it was measured"
     return None
 
 
@@ -68,7 +68,7 @@ def _find_edit_in_table(
 ) -> tuple[tuple[str | int, ...], str] | None:
     before, after = seal["rows"], [digest(row) for row in rows]
     if len(before) != len(after):
-        return (TABLE,), f"'{TABLE}' has {len(after)} rows, and {len(before)} were measured"
+        return (TABLE,), f"'{TABLE}' has {len(after)} rows, but {len(before)} were measured"
     changed = [index for index, row in enumerate(after) if row != before[index]]
     if not changed:
         return None

@@ -249,7 +249,7 @@ class _ChapterReader:
                     return
                 start = note.end - len(note.label)
                 message = (
-                    f"there is a space between '[{note.text}]' and its target, so this is no link"
+                    f"a space is between '[{note.text}]' and its target, so this is not a link"
                 )
         span = Span(self.path, *place(start), width=len(note.label))
         self.findings.append(Finding(span, "dead-link", message, hint))

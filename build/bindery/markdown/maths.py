@@ -125,7 +125,7 @@ def _refuse_unfit(latex: str) -> None:
     for brace in _BRACES.findall(latex):
         depth += (brace == "{") - (brace == "}")
         if depth < 0:
-            raise MathsError("a brace is closed that was not opened")
+            raise MathsError("a closing brace has no opening brace")
     if depth:
         raise MathsError("a brace is not closed")
 
@@ -184,7 +184,7 @@ def _show_signs(mathml: str) -> str:
     try:
         ElementTree.fromstring(text)
     except ElementTree.ParseError:
-        raise MathsError("it holds signs that it cannot show as text") from None
+        raise MathsError("it contains characters that it cannot show as text") from None
     return text
 
 

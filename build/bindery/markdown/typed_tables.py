@@ -199,7 +199,7 @@ def _check_line_above(
     if opening.map is None or opening.map[1] != first:
         return
     if len(split_cells(lines[first - 1])) > 1 and lines[first - 1].strip("> \t").startswith("|"):
-        message = "the head of a table has one line, so this one is shown as text above it"
+        message = "the head of a table has one line, so this line is shown as text above it"
         hint = "join the lines of the head, with <br> where one is to break"
         yield _fault(_span_line(chapter, lines, first - 1), message, hint)
 
@@ -270,7 +270,7 @@ def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iter
         if any(t.type == "table_open" and t.map and t.map[0] == block[1] for t in below):
             return  # the table below reports its head over several lines
         message = "the empty line above ends the table, so this is shown as text"
-        hint = "take the empty line out, or give this table a head of its own"
+        hint = "remove the empty line, or give this table its own head"
         yield _fault(_span_line(chapter, lines, block[0]), message, hint)
         return
     for row, (one, two) in enumerate(pairwise(is_row)):
@@ -279,7 +279,7 @@ def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iter
                 continue
             columns = len(split_cells(content[row]))
             second = content[row + 1]
-            message = "these rows are shown as text: a table has a line of dashes below its head"
+            message = "these rows are shown as text: a table needs a line of dashes below its head"
             hint = f"write '|{' --- |' * columns}' below its head"
             if not _SIGN_OF_CELL.search(re.sub("[—–−=+_]", "-", second)):
                 hint = f"write '|{' --- |' * columns}', with three hyphens in each cell"
@@ -294,7 +294,7 @@ def _describe_delimiter(
     """Why no table begins with the line of dashes that is the last of these."""
     span = _span_line(chapter, lines, row)
     if len(above) == 1:
-        message = "this is shown as text: no head is above the line of dashes"
+        message = "this is shown as text: there is no head above the line of dashes"
         return _fault(span, message, "put the head directly above it, without an empty line")
     count, head = len(split_cells(above[-1])), len(split_cells(above[-2]))
     if head == count:
@@ -305,17 +305,17 @@ def _describe_delimiter(
         message = f"the pipe in {code.text} ends the cell, so this is not a table"
         return _fault(span, message, f"write {_escape(code.text)}")
     message = f"this is shown as text: the line of dashes has {_count(count)} and the head {head}"
-    return _fault(span, message, "give each cell of the head its dashes")
+    return _fault(span, message, "write dashes for each cell of the head")
 
 
 def _check_hidden(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterator[Finding]:
     """A table that is in indented code, or in raw HTML."""
     content = token.content.rstrip("\n")
-    message = "this table is indented by four blanks, so it is shown as code"
+    message = "this table is indented by four spaces, so it is shown as code"
     hint = "indent it less"
     if token.type == "html_block":
         content = _TEXT_BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), content)
-        message = "this table is shown as text: to GitHub it is a part of the HTML above it"
+        message = "this table is shown as text: GitHub treats it as part of the HTML above it"
         hint = "put an empty line above the head"
     assert token.map is not None
     for offset, (head, delimiter) in enumerate(pairwise(content.split("\n"))):

@@ -57,8 +57,8 @@ def _embed(match: re.Match[str], path: str, text: str, tree: Tree) -> str:
     file = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(match[2])))
     if tree.find_kind(file) != "file":
         place = Span(path, text.count("\n", 0, match.start()) + 1, 1)
-        message = f"the style sheet names '{match[2]}', and there is no such file"
-        raise refuse(place, message, "fonts and pictures of a style lie in the book")
+        message = f"the style sheet names '{match[2]}', but there is no such file"
+        raise refuse(place, message, "put fonts and pictures of a style in the book")
     return f'url("{write_data(tree, file)}")'
 
 

@@ -34,7 +34,7 @@ def begin_chapter(tree: Tree, config: Config, name: str) -> Files:
     """A chapter with a title, listed behind the chapters of its folder."""
     path = posixpath.normpath(posixpath.join(config.folder, name.removesuffix(".md") + ".md"))
     if not path.startswith(f"{config.folder}/" if config.folder else "") or path.startswith("../"):
-        raise refuse(name, "it is not below the folder of the book", "name a path within it")
+        raise refuse(name, "it is outside the book's folder", "name a path within it")
     stem = posixpath.basename(path.removesuffix(".md"))
     folder = posixpath.basename(posixpath.dirname(path))
     title = name_part(folder if stem.lower() in ("readme", "index") and folder else stem)
@@ -89,14 +89,15 @@ def quote_view(name: str) -> str:
 
 def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise refuse(name, "a name has small letters, digits and _", "such as `sort_time`")
+        message = "a name has only lower-case letters, digits and _"
+        raise refuse(name, message, "such as `sort_time`")
     return name
 
 
 def _refuse_present(tree: Tree, files: Files) -> Files:
     for path in files:
         if tree.find_kind(path) is not None:
-            raise refuse(path, "there is such a file already", "choose another name")
+            raise refuse(path, "this file already exists", "choose another name")
     return files
 
 
@@ -161,7 +162,7 @@ def _list_tool(text: str, name: str, path: str, output: str) -> str:
     elif isinstance(node, MappingNode) and node.value and not node.flow_style:
         line, indent = _find_end(node).line + 1, " " * node.value[0][0].start_mark.column
     else:
-        hint = "write `tools:` with one tool a line below it"
+        hint = "write `tools:` with one tool per line below it"
         raise refuse(FILE_NAME, "the list of tools cannot be continued", hint)
     keys = (f"path: {write_scalar(path)}", f"output: {output}", "texts: {help: [--help]}")
     entry = "".join(f"\n{indent}  {key}" for key in keys)

@@ -192,8 +192,8 @@ not_chapters: [out.md]
     root = make_book({**texts, "SUMMARY.md": summary, "chapters.yaml": listed})
     ended = run_bindery("import", ".", folder=root)
     assert ended.stdout == (
-        "chapters.yaml: taken out, for there is no such file: gone.md\n"
-        "taken out, for there is no such file: lost.md\n"
+        "chapters.yaml: removed, because there is no such file: gone.md\n"
+        "removed, because there is no such file: lost.md\n"
         "added: b.md\n"
         "listed by SUMMARY.md, and in 'not_chapters' here: out.md\n"
         "added: c.md\n"

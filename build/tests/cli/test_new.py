@@ -85,12 +85,12 @@ def test_new_parts_are_listed_where_they_belong(make_book: BookMaker, run_binder
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("chapter", "net/a"), "text/net/a.md: error[config]: there is such a file already"),
-        (("chapter", "../up"), "it is not below the folder of the book"),
+        (("chapter", "net/a"), "text/net/a.md: error[config]: this file already exists"),
+        (("chapter", "../up"), "it is outside the book's folder"),
         (("tool", "old"), "there is a tool 'old' already"),
         (("tool", "../x"), "it is not in scripts/"),
-        (("tool", "Ping"), "a name has small letters, digits and _"),
-        (("view", "a-b"), "a name has small letters, digits and _"),
+        (("tool", "Ping"), "a name has only lower-case letters, digits and _"),
+        (("view", "a-b"), "a name has only lower-case letters, digits and _"),
         (("view", "a", "--in", "text/gone.md"), "'text/gone.md' cannot quote it"),
     ],
 )

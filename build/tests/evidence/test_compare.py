@@ -345,7 +345,7 @@ def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
     (book / "scripts/records/fabric/h100-x8_20260802.json").unlink()
     ended = run_bindery("compare", NAME, "--format", "json", folder=book)
     assert ended.status == 2
-    reasons = [f"there is no whole record of fabric but {NAME} itself"]
+    reasons = [f"there is no complete record of fabric except {NAME} itself"]
     assert json.loads(ended.stdout) == {"record": None, "sentences": reasons}
 
 

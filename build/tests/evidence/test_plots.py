@@ -133,7 +133,7 @@ def test_the_words_are_sentences(plot: Plot, table: Table, words: str) -> None:
          "2 rows are 'x' of 'A'"),
         (BY, make_table(*(("A", n, f"{n}") for n in range(MAX_SERIES + 1)),
                         columns="name rate kind"),
-         f"a plot shows at most {MAX_SERIES} series, and here are {MAX_SERIES + 1}"),
+         f"a plot shows at most {MAX_SERIES} series, but this has {MAX_SERIES + 1}"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_said_with_its_row(plot: Plot, table: Table, message: str) -> None:
@@ -191,7 +191,7 @@ def test_drawings_follow_their_data(make_book: BookMaker, run_bindery: Runner) -
     assert run_bindery("check", folder=root).status == 0
     (root / "data/chips.csv").write_text(data["data/chips.csv"].replace("192", "193"))
     ended = run_bindery("check", folder=root)
-    assert "the plot 'figures/chips.svg' shows other figures than its view gives" in ended.stdout
+    assert "the plot 'figures/chips.svg' does not show what its view gives" in ended.stdout
     dark.write_bytes(drawn[1].replace(b"<title>Chips", b"<title>Chops"))
     ended = run_bindery("fill", folder=root)
     assert "the plot 'figures/chips-dark.svg' was edited by hand" in ended.stdout

@@ -119,7 +119,7 @@ ROWS = [{"name": "a", "seconds": 0.25, "n": 5}, {"name": "b", "seconds": 0.5, "n
     ("over", "message"),
     [
         ({"results": [ROWS[0], {**ROWS[1], "seconds": 0.4}]}, "'results.1.seconds' was changed"),
-        ({"results": ROWS[:1]}, "'results' has 1 rows, and 2 were measured"),
+        ({"results": ROWS[:1]}, "'results' has 1 rows, but 2 were measured"),
         ({"results": ROWS[::-1]}, "'results.0' was changed after it was measured, and so were"),
         ({"complete": False}, "'complete' was changed"),
     ],
@@ -141,7 +141,7 @@ def test_a_field_that_was_taken_out_is_named() -> None:
     data = json.loads(make_record())
     del data["caveats"]
     message = read_finding(json.dumps(data), "edited-record").message
-    assert message == "'caveats' was taken out after it was measured"
+    assert message == "'caveats' was removed after it was measured"
 
 
 def test_layout_is_no_edit() -> None:

@@ -108,7 +108,7 @@ def test_a_table_of_formulas_is_a_table(latex: str, rows: list[str]) -> None:
         ("{", "a brace is not closed"),
         (r"x = \frac{1", "a brace is not closed"),
         (r"\frac{1}{2", "a brace is not closed"),
-        ("a}", "a brace is closed that was not opened"),
+        ("a}", "a closing brace has no opening brace"),
         (r"\{ a \\ b \}", ""),
         ("^", "missing super script or subscript"),
         (r"\frac{a}{b}", ""),
@@ -120,7 +120,7 @@ def test_a_table_of_formulas_is_a_table(latex: str, rows: list[str]) -> None:
         ),
         (r"\href{javascript:a}{b}", r"GitHub does not allow \href"),
         (r"x % \begin{tabular} &", ""),
-        (r"\color{a\"b&}{x}", "it holds signs that it cannot show as text"),
+        (r"\color{a\"b&}{x}", "it contains characters that it cannot show as text"),
     ],
 )
 def test_what_cannot_be_set_is_said(latex: str, fault: str) -> None:

@@ -65,7 +65,7 @@ REFUSED = {
     "a --tags --quiet": ("--tags", "'--tags' takes a value, but none follows"),
     "a --quiet=yes": ("--quiet=yes", "'--quiet' takes no value"),
     "a -quiet": ("-quiet", "there is no option '-quiet'"),
-    "a b": ("b", "'b' is one argument too many: the tool takes 1 without a name"),
+    "a b": ("b", "'b' is one argument too many: the tool takes 1 positional argument"),
     "--quiet": ("tool.py", "'tool.py' needs 'host'"),
 }
 

@@ -59,7 +59,7 @@ FAULTS = {
     "a >": (">", "nothing follows '>'"),
     "a ;; b": (";;", "';;' cannot be here"),
     "a (b)": ("(", "'(' cannot be here"),
-    "if a; then # b\nfi": ("fi", "no command is between 'then' and 'fi'"),
+    "if a; then # b\nfi": ("fi", "there is no command between 'then' and 'fi'"),
     "for x in a\n  b\ndone": ("b", "'b' cannot be here"),
     "[[ a": ("[[", "'[[' is never closed"),
 }

@@ -56,7 +56,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         fault = find_fault(fence.language, fence.code)
         other = _find_other_language(fence) if fault is not None else ""
         if other:
-            message = f"this reads as {_JUDGED[other]}, and its label says '{fence.language}'"
+            message = f"this looks like {_JUDGED[other]}, but its label is '{fence.language}'"
             yield RULE.find(fence.opening, message, f"label the block '{other}'")
         elif fault is not None:
             span = fence.place(fault.row, fault.col, fault.width)
@@ -218,8 +218,8 @@ def _find_lost_continuation(code: str, commands: Sequence[Command]) -> ShellFaul
         return ShellFault(
             lost.start(),
             lost.start() + 1,
-            "a blank is behind the backslash, so that the command ends here",
-            "take the blank out",
+            "a space follows the backslash, so the command ends here",
+            "remove the space",
         )
     filled = [command for command in commands if command.words]
     for previous, command in itertools.pairwise(filled):
@@ -268,7 +268,7 @@ def _find_in_yaml(code: str) -> CodeFault | None:
         if found is None or found[1] == "<<" or mark is None:
             return None
         message = f"'{found[1]}' appears twice in one mapping"
-        hint = "only the last counts: take one out"
+        hint = "only the last one counts: remove one"
         return CodeFault(mark.line, mark.column, len(found[1]), message, hint)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -285,8 +285,8 @@ def _find_in_yaml(code: str) -> CodeFault | None:
 
 
 _YAML_HINTS = {
-    "mapping values are not allowed here": "a text that holds a colon goes between quotes, and keys"
-    " of one mapping begin in one column",
+    "mapping values are not allowed here": "put text that contains a colon in quotes, and"
+    " align the keys of one mapping",
     "found character '\\t' that cannot start any token": "indent with spaces, not with tabs",
 }
 
@@ -319,7 +319,7 @@ def _find_in_json(code: str) -> CodeFault | None:
     at = error.pos
     comma = re.compile(r",\s*(?=[\]}])").search(code, max(code.rfind(",", 0, at + 1), 0))
     if comma and comma.start() <= at <= comma.end():
-        problem, at = "a comma is before the closing bracket", comma.start()
+        problem, at = "there is a comma before the closing bracket", comma.start()
     elif problem.startswith("extra data"):
         problem = "something follows the end of the value"
     at = min(at, len(code.rstrip()) - 1)

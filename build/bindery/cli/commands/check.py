@@ -172,7 +172,7 @@ def _rewrite_baseline(root: Path, path: Path) -> None:
     from bindery.core.whole_files import write_whole
 
     if path.exists() and not path.is_file():
-        raise refuse("--write-baseline", f"'{path}' is not a file", "name one, or a new one")
+        raise refuse("--write-baseline", f"'{path}' is not a file", "name a file, existing or new")
     acceptances = read_accepted(root, path) if path.exists() else None
     inspection = inspect_book(root)
 
@@ -198,5 +198,5 @@ def _refuse_parts(paths: Sequence[str], since: str | None, baseline: Path | None
         "--baseline": baseline is not None,
     }
     for other in (name for name, is_given in given.items() if is_given):
-        message = f"'--write-baseline' is about the whole book as it is, and goes without {other}"
+        message = f"'--write-baseline' covers the whole book, and cannot be combined with {other}"
         raise refuse("--write-baseline", message, f"leave {other} out")

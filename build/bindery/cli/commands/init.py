@@ -24,7 +24,7 @@ def init(folder: Path) -> None:
 
     if (folder / "chapters.yaml").exists():
         message = f"there is already a book in '{folder}'"
-        raise refuse(str(folder / "chapters.yaml"), message, "go on with `bindery check`")
+        raise refuse(str(folder / "chapters.yaml"), message, "run `bindery check`")
     folder.mkdir(parents=True, exist_ok=True)
     written: list[str] = []
     is_new = not any(path.endswith(MARKDOWN) for path in Tree(folder).walk_files(""))

@@ -275,8 +275,8 @@ def compare_run(
             rows.sort(key=lambda row: _rank_verdict(row.verdict, terms))
             return Comparison(terms, run, reference, tuple(rows), tuple(left_out))
     if not others:
-        only = f" but {run.name} itself" if run.name else ""
-        raise NothingAlikeError([f"there is no whole record of {run.source.tool}{only}"])
+        only = f" except {run.name} itself" if run.name else ""
+        raise NothingAlikeError([f"there is no complete record of {run.source.tool}{only}"])
     if alike:
         _, left_out = _match_rows(run, alike[0], terms, tolerance)
         reason = f"none of your rows can be compared with one of {alike[0].name}"

@@ -62,7 +62,7 @@ def compare_figures(
             hint = f"delete the file and run `{FILL_COMMAND}`"
             yield Finding(Span.whole(state.path), "edited-output", message, hint)
         elif state.problem:
-            message = f"the plot '{state.path}' shows other figures than its view gives"
+            message = f"the plot '{state.path}' does not show what its view gives"
             if state.problem == "missing":
                 message = f"the plot '{state.path}' is not drawn yet"
             hint = f"run `{FILL_COMMAND}` and commit the result"

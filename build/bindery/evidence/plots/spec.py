@@ -60,7 +60,7 @@ def parse_plot(lines: Iterable[tuple[int, str]], columns: Sequence[Column]) -> P
         key = match["key"] or ""
         if key not in _KEYS:
             hint = suggest(key, _KEYS, f"use {_list_words(_KEYS[1:])}")
-            return number, f"a plot knows no '{key}'", hint
+            return number, f"a plot has no key '{key}'", hint
         entries[key] = number, match["rest"].strip()
     if not entries:
         return None
@@ -98,16 +98,16 @@ def _read_plot(
     units = list(dict.fromkeys(columns[key].unit for key in y))
     if len(units) > 1:
         one, other = (f"'{unit}'" if unit else "no unit" for unit in units[:2])
-        message = f"one axis cannot count in {one} and in {other}"
+        message = f"one axis cannot show both {one} and {other}"
         return refuse("y", message, "name columns of one unit, or make two plots")
     if by and len(y) > 1:
-        message = "series are made either of several columns or of the values of one"
+        message = "series are either several columns or the values of one column"
         return refuse("by", message, "name one column as y, or leave out 'by'")
     if axes := log - {"x", "y"}:
         message = f"there is no axis '{min(axes)}'"
         return refuse("log", message, "write `-- plot log: x`, `y` or `x, y`")
     if kind == "bar" and log:
-        message = "bars begin at zero, which no logarithmic axis has"
+        message = "bars start at zero, which a logarithmic axis does not have"
         return refuse("log", message, "use line or scatter, or leave out 'log'")
     return Plot(kind, x, y, by, log, first)
 
@@ -233,7 +233,7 @@ def _refuse_excess(figure: Figure) -> None:
     if not figure.points:
         raise PlotError("there is nothing to draw: no value is known", "fix the query")
     if len(figure.series) > MAX_SERIES:
-        message = f"a plot shows at most {MAX_SERIES} series, and here are {len(figure.series)}"
+        message = f"a plot shows at most {MAX_SERIES} series, but this has {len(figure.series)}"
         raise PlotError(message, "let the query give fewer, with WHERE or LIMIT")
     for series in figure.series if figure.plot.kind == "bar" else ():
         counts = Counter(point.x for point in series.points)

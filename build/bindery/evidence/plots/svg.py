@@ -72,7 +72,7 @@ def draw_figure(figure: Figure, words: str, *, dark: bool) -> str:
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
-        message = f"plots are drawn by matplotlib, which is not there: {error}"
+        message = f"plots need matplotlib, which cannot be imported: {error}"
         hint = "run `pip install matplotlib`"
         raise ConfigError(Finding(Span.whole("chapters.yaml"), "config", message, hint)) from None
     sheet = _Sheet(_DARK if dark else _LIGHT)

@@ -30,7 +30,7 @@ class PdfLinks:
         if not address:
             return "it has no destination"
         is_lost = address[0] == "#" and address[1:] not in self.places
-        return "there is no place of that name" if is_lost else ""
+        return "there is no destination of that name" if is_lost else ""
 
 
 def read_links(source: Path | BinaryIO) -> PdfLinks:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from bindery.core.report import count_noun
 from bindery.core.suggestions import find_nearest
 from bindery.tools.command_lines.shell import Word
 from bindery.tools.command_lines.stored_parsers import Option, Parser
@@ -189,7 +190,7 @@ def _judge_joined(option: Option, name: str, value: str, word: Word, reading: _R
         reading.misuses.append(Misuse(word, message, f"write '{name}'"))
     elif option.least > 1:
         message = f"'{name}' takes {option.least} values"
-        reading.misuses.append(Misuse(word, message, "write them after it, separated by blanks"))
+        reading.misuses.append(Misuse(word, message, "write them after it, separated by spaces"))
     else:
         _judge_value(option, name, value, word, reading)
 
@@ -248,8 +249,8 @@ def _judge_positionals(parser: Parser, reading: _Reading) -> None:
         most = sum(one.most or 0 for one in expected)
         if len(words) > most:
             extra = words[most]
-            takes = f"takes {most}" if most else "takes none"
-            message = f"'{extra.text}' is one argument too many: the tool {takes} without a name"
+            takes = count_noun(most, "positional argument") if most else "no positional arguments"
+            message = f"'{extra.text}' is one argument too many: the tool takes {takes}"
             hint = "remove it, or write its option before it"
             reading.misuses.append(Misuse(extra, message, hint))
             reading.is_loose = True

@@ -205,13 +205,13 @@ class _Reader:
         hints = {
             "then": "a 'then' belongs to an 'if'",
             "do": "a 'do' belongs to a 'for' or 'while'",
-            "(": "put the word that holds it between quotes",
+            "(": "put the word that contains it in quotes",
         }
         self._break(
             start,
             start + len(token),
             f"'{token}' cannot be here",
-            hints.get(token, "take it out, or add what is missing before it"),
+            hints.get(token, "remove it, or add what is missing before it"),
         )
 
     def _peek_token(self) -> str:
@@ -241,7 +241,7 @@ class _Reader:
             if not token:
                 if operator:
                     at = self.text.rfind(operator, 0, start)
-                    hint = "add the command, or take the sign out"
+                    hint = "add the command, or remove the operator"
                     self._break(at, at + len(operator), f"nothing follows '{operator}'", hint)
                 if blocks:
                     self._break_open(blocks[-1])
@@ -283,7 +283,7 @@ class _Reader:
             self._break(
                 self.at,
                 self.at + len(word),
-                f"no command is between '{block.word}' and '{word}'",
+                f"there is no command between '{block.word}' and '{word}'",
                 "a comment does not count; write ':' for a command that does nothing",
             )
         self.at += len(word)
@@ -299,7 +299,7 @@ class _Reader:
 
     def _break_open(self, block: _Block) -> NoReturn:
         word = _FOLLOWING[block.word][-1]
-        hint = f"it goes on with '{word}'" if word in _FOLLOWING else f"close it with '{word}'"
+        hint = f"continue it with '{word}'" if word in _FOLLOWING else f"close it with '{word}'"
         end = block.start + len(block.opening)
         self._break(block.start, end, f"'{block.opening}' {_OPEN_END}", hint)
 
@@ -510,7 +510,7 @@ class _Reader:
                 start,
                 found.end(),
                 f"nothing follows '{found[0]}'",
-                "name a file, or put the sign between quotes",
+                "name a file, or quote the operator",
             )
         if sign in ("<<", "<<-"):
             delimiter = re.sub(r"[\"'\\]", "", self.text[word.start : word.end])
@@ -539,7 +539,7 @@ class _Reader:
         hint = f"close it with '{heredoc.delimiter}' alone on a line"
         body = self.text[start:]
         if re.search(rf"^[ \t]*{re.escape(heredoc.delimiter)}[ \t]*$", body, re.MULTILINE):
-            hint = f"'{heredoc.delimiter}' has to be alone on its line, without blanks around it"
+            hint = f"'{heredoc.delimiter}' must be alone on its line, without spaces around it"
         self._break(
             heredoc.start,
             heredoc.end,
