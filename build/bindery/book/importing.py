@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bindery.book.foreign_contents import Contents, find_contents, name_part
-from bindery.core.config import write_scalar
+from bindery.book.load import is_left_out
+from bindery.core.config import Config, write_scalar
 from bindery.core.model import ConfigError, Finding, Span, refuse
 from bindery.core.report import count_noun
 from bindery.core.repository import MARKDOWN, Tree
@@ -67,18 +68,27 @@ class Imported:
             return write_scalar(posixpath.relpath(path, self.folder or "."))
 
         source = self.contents.source or "the folders"
+        about = {"language": "en", **self.contents.about}
+        authors = [f"  - {write_scalar(name)}" for name in about.get("authors", ())]
+        address = about.get("repository")
+        mark = "" if address else "# "
         lines = [
             f"# By `bindery import` from {source}; everything can be edited.",
             f"title: {write_scalar(self.title)}",
-            "language: en",
+            *(
+                f"{key}: {write_scalar(about[key])}"
+                for key in ("description", "language", "site")
+                if key in about
+            ),
+            *(["authors:", *authors] if authors else []),
             *([f"folder: {write_scalar(self.folder)}"] if self.folder else []),
             *([f"cover: {write_scalar(self.cover)}"] if self.cover else []),
             *(["maths: true"] if self.maths else []),
             "",
             "# Where programs and other files of the book are on the web; without it, ebooks name",
             "# such files and cannot link them.",
-            "# repository:",
-            "#   url: https://github.com/OWNER/NAME",
+            f"{mark}repository:",
+            f"{mark}  url: {write_scalar(address or 'https://github.com/OWNER/NAME')}",
             "#   ref: TAG-OR-COMMIT",
             "",
             "parts:",
@@ -99,15 +109,23 @@ class Imported:
         return "\n".join(lines) + "\n"
 
 
-def import_contents(folder: Path) -> Imported:
+def import_contents(folder: Path, config: Config | None = None) -> Imported:
     """What the files of a book say about its parts and chapters.
 
     Where the list of chapters does not say them, the title is that of the first chapter, and the
-    parts are the folders at the top. Raises ConfigError where there is no chapter.
+    parts are the folders at the top. Without any list, chapters are the Markdown files of the
+    folder; those that the book's `config` has, where it is a book already. Raises ConfigError
+    where there is no chapter.
     """
     tree = Tree(folder)
     is_list = tree.find_kind(LIST_NAME) == "file"
-    contents = _read_list(tree, folder) if is_list else find_contents(tree)
+    home = config.folder if config else ""
+    contents = _read_list(tree, folder) if is_list else find_contents(tree, home)
+    if config and not contents.source:
+        contents.parts = [
+            (name, [entry for entry in chapters if not is_left_out(entry[0], config)])
+            for name, chapters in contents.parts
+        ]
     listed = [chapter for _, chapters in contents.parts for chapter in chapters]
     source = (folder / contents.source).as_posix()
     if not listed:

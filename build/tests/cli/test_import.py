@@ -1,10 +1,11 @@
 """`bindery import`: parts, chapters, order and titles from the contents of other tools."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from bindery.check.rules import RULES
-from bindery.core.config import load_config
+from bindery.core.config import Repository, load_config
 from fixture_types import BookMaker, Runner
 
 CHAPTERS = {
@@ -128,8 +129,60 @@ def test_a_folder_is_a_book(make_book: BookMaker, run_bindery: Runner) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("src/SUMMARY.md", "# Summary\n\n- [A](a.md)\n"),
+        (
+            "mkdocs.yml",
+            (
+                "site_name: T\nsite_author: Ada L\nsite_description: 'D: e'\nsite_url: https://a.org/"
+                "\nrepo_url: https://b.org/c\ndocs_dir: src\ntheme: {language: de}\n"
+            ),
+        ),
+        (
+            "_quarto.yml",
+            (
+                "lang: de\nbook:\n  title: T\n  author: [name: Ada L]\n  description: 'D: e'\n"
+                "  site-url: https://a.org/\n  repo-url: https://b.org/c\n  chapters: [src/a.md]\n"
+            ),
+        ),
+    ],
+)
+def test_what_the_other_tool_knows_of_the_book(
+    name: str, text: str, make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """Authors, description, language and addresses go into chapters.yaml."""
+    toml = (
+        '[book]\ntitle = "T"\nauthors = ["Ada L"]\ndescription = "D: e"\nlanguage = "de"\n'
+        '[output.html]\ngit-repository-url = "https://b.org/c"\n'
+    )
+    root = make_book({"src/a.md": "# A\n", "book.toml": toml, name: text})
+    (root / "chapters.yaml").unlink()
+    assert run_bindery("import", ".", folder=root).status == 0
+    config = load_config(root, RULES)
+    assert (config.title, config.authors, config.language) == ("T", ("Ada L",), "de")
+    assert (config.description, config.repository) == ("D: e", Repository("https://b.org/c"))
+    assert config.site == ("" if name == "src/SUMMARY.md" else "https://a.org")
+
+
+def test_a_book_of_bindery_has_its_chapters_below_its_folder(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """Without a list of another tool, an import adds new files there and no others."""
+    listed = "title: B\nfolder: book\nparts:\n  - chapters:\n      - a.md\nnot_chapters: [o.md]\n"
+    names = ("README.md", "docs/d.md", "book/a.md", "book/b.md", "book/o.md")
+    root = make_book({"chapters.yaml": listed, **dict.fromkeys(names, "# A\n")})
+    assert run_bindery("import", ".", folder=root).stdout == "chapters.yaml: added: book/b.md\n"
+    (root / "SUMMARY.md").write_text("# Summary\n\n- [D](docs/d.md)\n")
+    ended = run_bindery("import", ".", folder=root)
+    message = "listed in SUMMARY.md, but not below 'book': docs/d.md"
+    assert ended.stdout == f"chapters.yaml: {message}\n"
+
+
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
+        ("book.toml", "[", "book.toml:1:1: error[config]: it cannot be read"),
         ("_toc.yml", "root: [", "_toc.yml:1:1: error[config]: it cannot be read"),
         ("myst.yml", "version: 1\n", "it does not list chapters as expected: 'project'"),
         ("SUMMARY.md", "# Summary\n", "SUMMARY.md:1:1: error[config]: it names no chapter"),
@@ -138,7 +191,8 @@ def test_a_folder_is_a_book(make_book: BookMaker, run_bindery: Runner) -> None:
 def test_contents_that_are_none_are_errors(
     make_book: BookMaker, run_bindery: Runner, name: str, text: str, message: str
 ) -> None:
-    root = make_book({"README.md": "# A\n", name: text})
+    files = {"src/SUMMARY.md": ""} if name == "book.toml" else {}
+    root = make_book({"README.md": "# A\n", **files, name: text})
     (root / "chapters.yaml").unlink()
     ended = run_bindery("import", ".", folder=root)
     assert (ended.status, message in ended.stderr) == (2, True), ended.stderr
@@ -192,10 +246,10 @@ not_chapters: [out.md]
     root = make_book({**texts, "SUMMARY.md": summary, "chapters.yaml": listed})
     ended = run_bindery("import", ".", folder=root)
     assert ended.stdout == (
-        "chapters.yaml: taken out, for there is no such file: gone.md\n"
-        "taken out, for there is no such file: lost.md\n"
+        "chapters.yaml: removed, because the file is gone: gone.md\n"
+        "removed, because the file is gone: lost.md\n"
         "added: b.md\n"
-        "listed by SUMMARY.md, and in 'not_chapters' here: out.md\n"
+        "listed in SUMMARY.md, but left out by 'not_chapters': out.md\n"
         "added: c.md\n"
     ), ended.stderr
     kept, _, _ = listed.partition("      - gone.md")
@@ -252,16 +306,50 @@ def test_a_converted_book_is_clean(tool: str, make_book: BookMaker, run_bindery:
     (root / "chapters.yaml").unlink()
     shown = run_bindery("import", ".", "--convert", "--dry-run", folder=root)
     assert {name: (root / name).read_text() for name in CONVERTED[tool]} == CONVERTED[tool]
-    ended = run_bindery("import", ".", "--convert", folder=root)
-    assert (ended.status, "left for you: 0 kinds" in ended.stdout) == (0, True), ended
+    ended = run_bindery("import", ".", "--convert", "--force", folder=root)
+    assert (ended.status, "0 kinds of syntax left" in ended.stdout) == (0, True), ended
     assert shown.stdout.partition("--- a/chapters.yaml")[0] in ended.stdout
     checked = run_bindery("check", folder=root)
     assert (checked.status, ", 0 warnings" in checked.stdout) == (0, True), checked.stdout
     assert [chapter.path[-3:] for chapter in load_config(root, RULES).chapters] == [".md", ".md"]
     for output in ("html", "epub"):
         assert "complete: 2 headings" in run_bindery(output, folder=root).stdout
-    again = run_bindery("import", ".", "--convert", folder=root).stdout
+    again = run_bindery("import", ".", "--convert", "--force", folder=root).stdout
     assert again.startswith("rewrites 0 files: nothing\nchapters.yaml: up to date\n")
+
+
+@pytest.mark.parametrize("first", [["import", "."], ["--version"]])
+def test_a_converted_formula_is_read(
+    first: list[str], make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """`maths: true` is set, in a new chapters.yaml and in one that an import wrote before."""
+    root = make_book({"SUMMARY.md": "- [A](a.md)\n", "a.md": "# A\n\nSquared: \\\\(x^2\\\\)\n"})
+    (root / "chapters.yaml").unlink()
+    run_bindery(*first, folder=root)
+    assert run_bindery("import", ".", "--convert", "--force", folder=root).status == 0
+    assert (root / "a.md").read_text() == "# A\n\nSquared: $x^2$\n"
+    assert load_config(root, RULES).maths
+    assert run_bindery("check", folder=root).status == 0
+
+
+@pytest.mark.needs("git")
+def test_a_conversion_can_be_undone(make_book: BookMaker, run_bindery: Runner) -> None:
+    """What git could not restore is converted only with `--force`."""
+    root = make_book({"SUMMARY.md": "- [A](a.md)\n", "a.md": "# A {#a}\n"})
+
+    def refuse() -> str:
+        ended = run_bindery("import", ".", "--convert", folder=root)
+        assert (ended.status, (root / "a.md").read_text()) == (2, "# A {#a}\n")
+        return ended.stderr
+
+    assert refuse().startswith(
+        ".:1:1: error[convert]: this book is not in a git repository, so you could not undo this\n"
+        "  = help: run `git init` and commit the book first, or add --force\n"
+    )
+    subprocess.run(["git", "init", "--quiet", "."], cwd=root, check=True)
+    assert "a.md:1:1: error[convert]: 'a.md' has uncommitted changes\n" in refuse()
+    subprocess.run(["git", "add", "."], cwd=root, check=True)
+    assert run_bindery("import", ".", "--convert", folder=root).status == 0
 
 
 @pytest.mark.parametrize(

@@ -606,10 +606,10 @@ class _Converter:
         written: str | None = None
         noun = "reference"
         match kind:
-            case "role":
-                written = self._write_role(match["role"], match["words"])
-            case "sphinx":
-                written = self._write_role(match["sphinx"], match["named"])
+            case "role" | "sphinx":
+                name = match["role"] or match["sphinx"]
+                written = self._write_role(name, match["words"] or match["named"])
+                noun = "formula" if name == "math" else noun
             case "empty":
                 written = self._write_reference(match["empty"].removeprefix("#"), "")
             case "cross":
