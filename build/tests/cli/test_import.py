@@ -135,8 +135,9 @@ def test_a_folder_is_a_book(make_book: BookMaker, run_bindery: Runner) -> None:
         (
             "mkdocs.yml",
             (
-                "site_name: T\nsite_author: Ada L\nsite_description: 'D: e'\nsite_url: https://a.org/"
-                "\nrepo_url: https://b.org/c\ndocs_dir: src\ntheme: {language: de}\n"
+                "site_name: T\nsite_author: Ada L\nsite_description: 'D: e'\n"
+                "site_url: https://a.org/\n"
+                "repo_url: https://b.org/c\ndocs_dir: src\ntheme: {language: de}\n"
             ),
         ),
         (
@@ -264,13 +265,25 @@ not_chapters: [out.md]
 CONVERTED = {
     "mdbook": {
         "src/SUMMARY.md": "# Summary\n\n- [A](a.md)\n- [B](b/README.md)\n",
-        "src/a.md": "# A {#first}\n\n[B](b/index.html#b)\n",
-        "src/b/README.md": "# B\n\n[A](../a.html#first)\n",
+        "src/a.md": "# A {#first}\n\n[B](b/index.html#b)\n\n```rust\n{{#include ../x.rs:p}}\n```\n",
+        "x.rs": "// ANCHOR: p\nlet x = 1;\n// ANCHOR_END: p\n",
+        "src/b/README.md": "# B\n\n[A](../a.html#first)\n\n> **Note**: \\\\(x^2\\\\).\n",
     },
     "mkdocs": {
         "mkdocs.yml": "site_name: M\nnav: [index.md, b.md]\n",
         "docs/index.md": "# A\n\n!!! note\n    See [B](b/#b) and [B](/b/).\n",
-        "docs/b.md": '# B\n\n=== "Tab"\n    `x`\n',
+        "docs/b.md": '# B\n\n=== "Tab"\n    `x`\n\nH~2~O\n\n```py title="x.py"\nx = 1\n```\n',
+    },
+    "zensical": {
+        "zensical.yml": "site_name: Z\nnav: [index.md, b.md]\n",
+        "docs/index.md": "# A\n\n/// note | T\n[B](b.md)\n///\n\nPress ++ctrl+c++.\n",
+        "docs/b.md": "# B { #bee }\n\n[B](#bee)\n",
+    },
+    "jupyter-book": {
+        "_toc.yml": "format: jb-book\nroot: a\nchapters: [file: b]\n",
+        "_config.yml": "title: J\nauthor: Ada\n",
+        "a.md": "# A\n\n```{admonition} T\n:class: tip\n{doc}`b`\n```\n",
+        "b.md": "(bee)=\n# B\n\n```{code-cell} python\nx = 1\n```\n\n{ref}`bee`\n",
     },
     "myst": {
         "index.md": "# A\n\n```{toctree}\nb\n```\n\n{ref}`place`, {doc}`b`, [](b.md), "
@@ -284,8 +297,9 @@ CONVERTED = {
     },
     "hugging-face": {
         "_toctree.yml": "- title: P\n  sections: [{local: a}, {local: b}]\n",
-        "a.mdx": "# A[[a]]\n\n<Tip>\n\n[B](/course/b)\n\n</Tip>\n",
-        "b.mdx": "# B[[b]]\n",
+        "a.mdx": "<CourseFloatingBanner\n  chapter={1}\n  notebooks={[{a: 'b'}]}\n/>\n\n"
+        "# A[[a]]\n\n<Tip warning={true}>\n\n[B](/course/b)\n\n</Tip>\n",
+        "b.mdx": '<FrameworkSwitchCourse {fw} />\n\n# B[[b]]\n\n<Youtube id="x"/>\n',
     },
     "d2l": {
         "index.md": "# A\n\n```toc\nb\n```\n",
@@ -293,7 +307,8 @@ CONVERTED = {
     },
     "docusaurus": {
         "a.md": "# A\n\n:::note[T]\nX\n:::\n\n[B](./b.mdx)\n",
-        "b.mdx": "# B\n\n{/* c */}\n",
+        "b.mdx": "import Tabs from '@theme/Tabs';\n\n# B\n\n{/* c */}\n\n<Tabs>\n"
+        '<TabItem value="a" label="A">\n\nx\n\n</TabItem>\n</Tabs>\n',
     },
 }
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
-from bindery.core.report import count_more
+from bindery.core.report import list_more
+from bindery.markdown.chapter_reader import COMPONENT_HINT
 from bindery.markdown.prose import HIDDEN
 
 RULE = Rule("foreign-syntax", Severity.WARNING, "syntax of another book tool is shown as text")
@@ -29,7 +30,10 @@ class _Kind(NamedTuple):
 
 _OR_CONVERT = "; `bindery import . --convert` does what it can"
 _ALERT = "write an alert: '> [!NOTE]', and '> ' before each line of its text"
-_INCLUDED = "put here what it includes, or link the file"
+_INCLUDED = (
+    "copy the text here, or link the file; for code write '<!-- excerpt: PATH#REGION -->' and"
+    " '<!-- /excerpt -->', and run `bindery fill`"
+)
 _ID = r"#(?!if\b|each\b)[A-Za-z]"
 _CLASS = r"\.[A-Za-z][\w-]*(?=[\s}])"
 _KEY = r"(?:width|height|target|style|class|align|rel|loading|lang|scale|(?:fig|tbl|data)-[\w-]+)="
@@ -42,14 +46,16 @@ _LATEX = _Kind(
 )
 """Its brackets are typed behind a backslash, which readers do not see."""
 
+_INCLUDE = _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}", "an include of mdBook", _INCLUDED + _OR_CONVERT)
 _IN_PROSE = (
-    _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}",
-          "a command of mdBook", _INCLUDED),
+    _Kind("{{#title", r"\{\{#title\b[^{}\n]*\}\}", "a page title of mdBook",
+          "leave it out: the title of a chapter is its first heading"),
+    _INCLUDE,
     _Kind("--8<", r'^-+8<-+[ \t]+"[^"\n]*"', "a snippet of MkDocs", _INCLUDED),
     _Kind("{{< {{%", r"\{\{[<%][^{}\n]*\}\}",
-          "a shortcode of Quarto or Hugo", "put here what it stands for, or link it"),
+          "a shortcode of Quarto or Hugo", "write here what it shows, or link it"),
     _Kind(":::", r"^::: (?:[\w-]+\.[\w.-]+|mkdocs-[\w-]+)$",
-          "what a plugin of MkDocs generates", "put here what it generates, or link it"),
+          "what a plugin of MkDocs generates", "write here what it generates, or link it"),
     _Kind(":::", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
           "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT + _OR_CONVERT),
     _Kind(HIDDEN, rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
@@ -85,14 +91,14 @@ _IN_PROSE = (
     _LATEX,
     _Kind("{% {{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
           "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
-          "put here what it stands for"),
+          "write here what it produces"),
     _Kind("import < {", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z]\w*(?=\s|$)|\{/\*"
           r"|\{#(?:if|each) [^{}\n]*\}|\{:else(?: if)?\b[^{}\n]*\}|\{/(?:if|each)\}",
           "MDX, for Docusaurus or Hugging Face",
-          "write in Markdown what it shows; a remark goes between '<!--' and '-->'"),
+          COMPONENT_HINT + "; a comment goes between '<!--' and '-->'"),
     _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
           "the name of an emoji or icon, which the outputs do not draw",
-          "put the character itself here, or leave it out"),
+          "type the character itself, or leave it out"),
 )  # fmt: skip
 """In this order: what one has matched is no longer there for the next."""
 
@@ -133,8 +139,10 @@ def check(scope: Scope) -> Iterator[Finding]:
         if not scope.is_generated(span.path, span.line):
             used.setdefault((span.path, kind.what), []).append((span, words, kind.instead))
     for (_, what), places in used.items():
-        span, words, instead = min(places)
-        message = f"'{words}' is {what}; it is shown as text{count_more(places)}"
+        places.sort()
+        span, words, instead = places[0]
+        more = list_more([place.line for place, _, _ in places])
+        message = f"'{words}' is {what}; it is shown as text{more}"
         yield RULE.find(span, message, instead)
 
 
@@ -157,8 +165,8 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
         for kind, _, end in _find_kinds(_ON_FENCES, fence.info):
             yield kind, fence.opening, f"```{fence.info[:end]}"
         include = fence.code.strip()
-        if re.fullmatch(_IN_PROSE[0].pattern, include):  # a block of nothing else
-            yield _IN_PROSE[0], fence.place(0, 0, len(include)), include
+        if re.fullmatch(_INCLUDE.pattern, include):  # a block of nothing else
+            yield _INCLUDE, fence.place(0, 0, len(include)), include
 
 
 def _find_kinds(kinds: Sequence[_Kind], text: str) -> Iterator[tuple[_Kind, int, int]]:

@@ -17,6 +17,7 @@ from bindery.book.markdown_files import (
 )
 from bindery.core.repository import Tree
 from bindery.core.transaction import Texts
+from bindery.evidence.excerpts import read_excerpts
 from bindery.markdown.link_typing import Form, write_form
 from bindery.rewrite.converting.chapters import Places, convert_text, find_labels
 
@@ -52,7 +53,7 @@ def convert_book(tree: Tree, paths: Sequence[str], folder: str) -> Conversion:
         for label, (_, title) in find_labels(path, document.chapter.source)
     }
     titles = {moved.get(p, p): _read_title(document) for p, document in documents.items()}
-    places = Places(labels, titles, folder)
+    places = Places(labels, titles, folder, lambda name: read_excerpts(tree, [name])[name])
     counts: Counter[str] = Counter()
     texts: dict[str, tuple[str, str]] = {}
     for path, document in documents.items():
