@@ -65,7 +65,8 @@ class Contents:
                 value = [one.get("name") if isinstance(one, Mapping) else one for one in entries]
                 value = [" ".join(str(name).split()) for name in value if name]
             elif ours in ("site", "repository"):
-                value = value if str(value).startswith(("https://", "http://")) else ""
+                value = str(value).partition("/tree/")[0]
+                value = value if value.startswith(("https://", "http://")) else ""
             if value:
                 self.about[ours] = value if ours == "authors" else " ".join(str(value).split())
 
@@ -151,7 +152,7 @@ def _read_yaml(tree: Tree, name: str) -> Any:
         return node.value if node else ""
 
     try:
-        return read(YAML(typ="rt", pure=True).compose(tree.read_bytes(name).decode()))
+        return read(YAML(typ="safe", pure=True).compose(tree.read_bytes(name).decode()))
     except (YAMLError, UnicodeDecodeError) as error:
         raise refuse(name, f"it cannot be read: {str(error).splitlines()[0]}") from None
 

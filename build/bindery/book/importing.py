@@ -20,6 +20,8 @@ LIST_NAME = "chapters-md.txt"
 _FORMULA = re.compile(
     r"^\s*```math$|\$\$(?=\n|[^$]*[\\^_={])[^$]+\$\$|(?<![\w$])\$[^\s$]*\\[a-z]+[^\n$]*\$", re.M
 )
+_HEADING_ID = re.compile(r"\s*(?:\{[^{}]*\}|\[\[[\w.-]+\]\])\s*$")
+"""The anchor that other tools type behind a heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,9 @@ def import_contents(folder: Path, config: Config | None = None) -> Imported:
     left = [p for p in tree.walk_files(base) if p.endswith(MARKDOWN) and p not in known]
     read = {p: parse_chapter(p, tree.read_bytes(p).decode("utf-8", "replace")) for p, _ in listed}
     titles = {p: "" if read[p].inventory.headings else title for p, title in listed}
-    title = " ".join((contents.title or read[listed[0][0]].title).split())
+    title = _HEADING_ID.sub("", contents.title or read[listed[0][0]].title)
     maths = any(holds_formula(chapter.source) for chapter in read.values())
-    return Imported(title, contents, base, titles, left, _find_cover(tree), maths)
+    return Imported(" ".join(title.split()), contents, base, titles, left, _find_cover(tree), maths)
 
 
 def holds_formula(text: str) -> bool:

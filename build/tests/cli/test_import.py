@@ -135,7 +135,7 @@ def test_a_folder_is_a_book(make_book: BookMaker, run_bindery: Runner) -> None:
         (
             "mkdocs.yml",
             (
-                "site_name: T\nsite_author: Ada L\nsite_description: 'D: e'\n"
+                "site_name: T\nsite_author: Ada L\nsite_description: >-\n  D:\n  e\n"
                 "site_url: https://a.org/\n"
                 "repo_url: https://b.org/c\ndocs_dir: src\ntheme: {language: de}\n"
             ),

@@ -92,7 +92,7 @@ _IN_PROSE = (
     _Kind("{% {{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
           "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
           "write here what it produces"),
-    _Kind("import < {", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z]\w*(?=\s|$)|\{/\*"
+    _Kind("import < {", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z][\w.]*(?=\s|$)|\{/\*"
           r"|\{#(?:if|each) [^{}\n]*\}|\{:else(?: if)?\b[^{}\n]*\}|\{/(?:if|each)\}",
           "MDX, for Docusaurus or Hugging Face",
           COMPONENT_HINT + "; a comment goes between '<!--' and '-->'"),

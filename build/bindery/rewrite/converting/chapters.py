@@ -85,9 +85,9 @@ _QUOTED_ALERT = re.compile(
 )
 _ALERT_IN_HTML = re.compile(rf'(?P<indent>\s*)<div class="(?P<kind>{"|".join(_ALERTS)})">\s*$')
 _GENERATED = re.compile(r"\s*<!-- (?P<kind>table|plot|output|excerpt): ")
-_FRAMEWORK = re.compile(r"\{(?:#if fw === '(?P<name>pt|tf)'|(?P<other>:else)|/if)\}\s*$")
-_FRAMEWORKS = {"pt": "PyTorch", "tf": "TensorFlow"}
-"""Of the course of Hugging Face."""
+_FRAMEWORK = re.compile(r"\{#if fw === '(?P<name>pt|tf)'\}\s*$")
+_FRAMEWORKS = {"pt": ("PyTorch", "TensorFlow"), "tf": ("TensorFlow", "PyTorch")}
+"""Of the course of Hugging Face: the one that a text is for, and the other."""
 _MARKDOWN_IN_HTML = re.compile(
     r'(?P<indent>\s*)<(?P<tag>figure|div)(?P<before>[^<>]*?)\s+markdown(?:="[^"]*")?'
     r"(?P<behind>[^<>]*)>\s*$"
@@ -116,13 +116,13 @@ _INLINE = re.compile(
     r"|(?<![\w@/\[])@(?P<cross>(?:fig|tbl|sec|eq|lst)-[\w-]+)"
     r"|(?<!\])\[(?P<span>[^\]\[]*)\]\{\.[\w .-]*\}"
     r'|(?<=[):\]])(?P<attributes>\{:?\s*(?:[.#][\w-]+\s*|[\w-]+=(?:"[^"]*"|[^\s{}]+)\s*)+\})'
-    r'|(?<![\w+])\+\+(?P<keys>(?:[a-z0-9-]+|"[^"]+")(?:\+(?:[a-z0-9-]+|"[^"]+"))*)\+\+(?!\w)'
+    r'|(?<![\w+{])\+\+(?P<keys>(?:[a-z0-9-]+|"[^"]+")(?:\+(?:[a-z0-9-]+|"[^"]+"))*)\+\+(?!\w)'
     r"|\{/\*(?P<remark>.*?)\*/\}"
     r"|\\\\\((?P<formula>.+?)\\\\\)"
     r'|<Youtube id="(?P<video>[\w-]+)"\s*/>'
     r"|\$[^$\s](?:[^$\n]*[^$\s])?\$|\]\([^()\s]*\)|</?[a-z][^<>]*>|https?://[^\s)>]+"  # stay
     r"|(?<=\w)~(?P<sub>[^~\s]+)~(?!~)|(?<=[\w)])\^(?P<sup>[^\s^\[\]]+)\^"
-    r"|(?<![=\w])==(?P<mark>[^=\s](?:[^=\n]*[^=\s])?)==(?![=\w])"
+    r"|(?<![=\w{])==(?P<mark>[^=\s](?:[^=\n]*[^=\s])?)==(?![=\w])"
     r"|\^\^(?P<ins>[^\s^](?:[^^\n]*[^\s^])?)\^\^"
 )
 _KINDS_INSIDE = ("role", "sphinx", "empty", "cross", "span", "attributes", "keys", "remark",
@@ -241,8 +241,6 @@ class _Converter:
     def __init__(self, path: str, places: Places) -> None:
         self.path = path
         self.places = places
-        self.framework = ""
-        """The one that the text at hand is for, in the course of Hugging Face."""
         self.counts: Counter[str] = Counter()
 
     def convert(self, lines: Sequence[str], *, is_top: bool) -> list[str]:
@@ -283,6 +281,12 @@ class _Converter:
             ends = (n for n in range(at, len(lines)) if lines[n].lstrip().startswith(ending))
             if (end := next(ends, None)) is not None:
                 return list(lines[at : end + 1]), end + 1 - at
+        if line.startswith("{/*") and not line.rstrip().endswith("*/}"):
+            ends = (n for n in range(at, len(lines)) if lines[n].rstrip().endswith("*/}"))
+            if (end := next(ends, None)) is not None:
+                self.counts["comment"] += 1
+                text = "\n".join(lines[at : end + 1]).rstrip()[3:-3].replace("--", "- -")
+                return [*f"<!--{text}-->".split("\n")], end + 1 - at
         if line.lstrip().startswith("<!--"):
             ends = (n for n in range(at, len(lines)) if "-->" in lines[n])
             count = next(ends, len(lines) - 1) + 1 - at
@@ -404,13 +408,17 @@ class _Converter:
         if count := components.count_statements(lines, at):
             self.counts["MDX statement"] += 1
             return [], count
-        if condition := _FRAMEWORK.match(lines[at]):
+        if (condition := _FRAMEWORK.match(lines[at])) and "{/if}" in lines[at:]:
             self.counts["MDX statement"] += 1
-            if condition["other"]:
-                self.framework = "tf" if self.framework == "pt" else "pt"
-            else:
-                self.framework = condition["name"] or ""
-            return [f"**{_FRAMEWORKS[self.framework]}**"] if self.framework else [], 1
+            end = lines.index("{/if}", at)
+            body = list(lines[at + 1 : end])
+            middle = body.index("{:else}") if "{:else}" in body else len(body)
+            branches = (body[:middle], body[middle + 1 :])
+            out: list[str] = []
+            for name, branch in zip(_FRAMEWORKS[condition["name"]], branches, strict=True):
+                if any(inside := self.convert(_strip(branch), is_top=is_top)):
+                    out += ["", f"**{name}**", "", *inside]
+            return out[1:], end + 1 - at
         found = components.read_component(lines, at)
         if found is None:
             return None

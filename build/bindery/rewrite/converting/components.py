@@ -69,10 +69,13 @@ def read_component(lines: Sequence[str], at: int) -> Component | None:
         match["key"]: match["double"] or match["single"] or match["braces"] or ""
         for match in _ATTRIBUTE.finditer(text[start.end() : opening].rstrip("/>"))
     }
-    body = textwrap.dedent(text[opening:end]).strip("\n").split("\n") if not is_closed else []
-    return Component(
-        start["indent"], start["name"], attributes, body, text.count("\n", 0, close) + 1
+    inside = text[opening:end]
+    body = textwrap.dedent(inside).strip("\n").split("\n") if not is_closed else []
+    is_indented = all(
+        line.startswith(start["indent"]) or not line.strip() for line in inside.split("\n")[1:]
     )
+    indent = start["indent"] if is_indented else ""
+    return Component(indent, start["name"], attributes, body, text.count("\n", 0, close) + 1)
 
 
 def read_siblings(lines: Sequence[str], at: int) -> tuple[list[Component], int]:
