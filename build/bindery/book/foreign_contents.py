@@ -31,7 +31,7 @@ class Contents:
     parts: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
     """Title of a part, and the path and title of its chapters; an empty title is not given."""
     missing: list[str] = field(default_factory=list)
-    """What is listed and is no Markdown file of the book."""
+    """Entries that are not Markdown files of the book."""
 
     def begin_part(self, title: str) -> None:
         self.parts.append((title, []))
@@ -206,8 +206,8 @@ def _read_nested(top: Callable[[Any], Any], *books: str) -> Any:
                 contents.describe(book, authors="authors", repository="github")
             walk(tree, contents, top(settings) or [], in_part=False)
         except (AttributeError, KeyError, TypeError) as error:
-            message = f"it does not list chapters as expected: {error}"
-            raise refuse(contents.source, message) from None
+            message = "it has no" if isinstance(error, KeyError) else "its chapters cannot be read:"
+            raise refuse(contents.source, f"{message} {error}") from None
 
     def walk(tree: Tree, contents: Contents, entries: Iterable[Any], *, in_part: bool) -> None:
         for entry in entries:

@@ -55,10 +55,11 @@ class Imported:
         return replace(self, contents=contents, titles=titles, maths=maths)
 
     def summarise(self) -> str:
-        """What was found, and a line for each entry that is no chapter."""
+        """What was found, and a line for each entry that is not a chapter."""
         parts = sum(1 for name, _ in self.contents.parts if name)
-        counts = f"{count_noun(len(self.chapters), 'chapter')} in {count_noun(parts, 'part')}"
-        missing = (f"not a Markdown file of the book: {name}" for name in self.contents.missing)
+        counts = count_noun(len(self.chapters), "chapter")
+        counts += f" in {count_noun(parts, 'part')}" if parts else ""
+        missing = (f"not a Markdown file in this book: {name}" for name in self.contents.missing)
         return "\n".join(
             [f"{counts}, {count_noun(len(self.left), 'Markdown file')} left out", *missing]
         )
@@ -75,7 +76,7 @@ class Imported:
         address = about.get("repository")
         mark = "" if address else "# "
         lines = [
-            f"# By `bindery import` from {source}; everything can be edited.",
+            f"# `bindery import` wrote this from {source}. Later imports keep your edits.",
             f"title: {write_scalar(self.title)}",
             *(
                 f"{key}: {write_scalar(about[key])}"
@@ -87,8 +88,8 @@ class Imported:
             *([f"cover: {write_scalar(self.cover)}"] if self.cover else []),
             *(["maths: true"] if self.maths else []),
             "",
-            "# Where programs and other files of the book are on the web; without it, ebooks name",
-            "# such files and cannot link them.",
+            "# Where the repository is on the web. Without this, ebooks cannot link to programs",
+            "# and other files in it.",
             f"{mark}repository:",
             f"{mark}  url: {write_scalar(address or 'https://github.com/OWNER/NAME')}",
             "#   ref: TAG-OR-COMMIT",
@@ -106,7 +107,7 @@ class Imported:
                 lines.append(f"      - {'path: ' if title else ''}{write(path)}")
                 lines += [f"        title: {write_scalar(title)}"] if title else []
         if self.left:
-            lines += ["", "# Markdown files that are no chapters.", "not_chapters:"]
+            lines += ["", "# Markdown files that are not chapters.", "not_chapters:"]
             lines += [f"  - {write(path)}" for path in self.left]
         return "\n".join(lines) + "\n"
 
@@ -117,7 +118,7 @@ def import_contents(folder: Path, config: Config | None = None) -> Imported:
     Where the list of chapters does not say them, the title is that of the first chapter, and the
     parts are the folders at the top. Without any list, chapters are the Markdown files of the
     folder; those that the book's `config` has, where it is a book already. Raises ConfigError
-    where there is no chapter.
+    where there are no chapters.
     """
     tree = Tree(folder)
     is_list = tree.find_kind(LIST_NAME) == "file"
@@ -131,20 +132,16 @@ def import_contents(folder: Path, config: Config | None = None) -> Imported:
     listed = [chapter for _, chapters in contents.parts for chapter in chapters]
     source = (folder / contents.source).as_posix()
     if not listed:
-        raise refuse(source, "it names no chapter" if contents.source else "no Markdown is there")
+        fault = "it lists no chapters" if contents.source else "there are no Markdown files here"
+        raise refuse(source, fault)
     base = contents.folder if all(p.startswith(f"{contents.folder}/") for p, _ in listed) else ""
     known = {path for path, _ in listed}
     left = [p for p in tree.walk_files(base) if p.endswith(MARKDOWN) and p not in known]
     read = {p: parse_chapter(p, tree.read_bytes(p).decode("utf-8", "replace")) for p, _ in listed}
     titles = {p: "" if read[p].inventory.headings else title for p, title in listed}
     title = _HEADING_ID.sub("", contents.title or read[listed[0][0]].title)
-    maths = any(holds_formula(chapter.source) for chapter in read.values())
+    maths = any(_FORMULA.search(chapter.source) for chapter in read.values())
     return Imported(" ".join(title.split()), contents, base, titles, left, _find_cover(tree), maths)
-
-
-def holds_formula(text: str) -> bool:
-    """Whether a text has a formula of GitHub, as far as can be told from it alone."""
-    return _FORMULA.search(text) is not None
 
 
 def _read_list(tree: Tree, folder: Path) -> Contents:

@@ -36,7 +36,7 @@ def update_list(
 ) -> tuple[str, list[str]]:
     """The text of chapters.yaml brought up to date, and a line about each change and each listed
     file that stays out. With `maths`, formulas are read unless the author says otherwise. Raises
-    ConfigError where lists are not typed one entry a line."""
+    ConfigError if chapters are not listed one per line."""
     lines = text.split("\n")
     said = []
     known = {entry.path for entry in config.chapters}
@@ -105,8 +105,9 @@ def _find_entries(lines: Sequence[str], folder: str) -> Iterator[_Entry]:
         spans = [(node.start_mark.line, _find_end(node)) for _, node in found]
         for (path, _), (first, end) in zip(found, spans, strict=True):
             if not lines[first].lstrip().startswith("- ") or part.start_mark.line == first:
-                message = "its list of chapters is not typed with one entry a line"
-                raise refuse(FILE_NAME, message, "write it so, or replace the file with --force")
+                message = "its chapters are not listed one per line"
+                hint = "list them one per line, or replace the file: `bindery import DIR --force`"
+                raise refuse(FILE_NAME, message, hint)
             whole = (part.start_mark.line, spans[-1][1])
             name = posixpath.normpath(posixpath.join(folder, str(path.value).strip()))
             yield _Entry(name, first, end, whole, len(spans) == 1)

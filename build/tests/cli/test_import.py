@@ -185,8 +185,8 @@ def test_a_book_of_bindery_has_its_chapters_below_its_folder(
     [
         ("book.toml", "[", "book.toml:1:1: error[config]: it cannot be read"),
         ("_toc.yml", "root: [", "_toc.yml:1:1: error[config]: it cannot be read"),
-        ("myst.yml", "version: 1\n", "it does not list chapters as expected: 'project'"),
-        ("SUMMARY.md", "# Summary\n", "SUMMARY.md:1:1: error[config]: it names no chapter"),
+        ("myst.yml", "version: 1\n", "myst.yml:1:1: error[config]: it has no 'project'"),
+        ("SUMMARY.md", "# Summary\n", "SUMMARY.md:1:1: error[config]: it lists no chapters"),
     ],
 )
 def test_contents_that_are_none_are_errors(
@@ -370,7 +370,7 @@ def test_a_conversion_can_be_undone(make_book: BookMaker, run_bindery: Runner) -
 @pytest.mark.parametrize(
     ("listed", "message"),
     [
-        ("", "it names no chapter"),
+        ("", "it lists no chapters"),
         ("README.md\ngone.md\n", "there is no chapter 'gone.md'"),
         ("README.md\n./README.md\n", "the chapter 'README.md' is listed twice"),
     ],

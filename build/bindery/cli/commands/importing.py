@@ -48,16 +48,17 @@ def import_book(
     is_new = not (folder / FILE_NAME).exists() or (force and not convert)
     config = None if is_new else load_config(folder, RULES)
     imported = import_contents(folder, config)
+    has_formulas = False
     if convert:
-        imported = _convert(folder, imported, force, dry_run)
-    _write_list(folder, imported, config, convert, dry_run)
+        imported, has_formulas = _convert(folder, imported, force, dry_run)
+    _write_list(folder, imported, config, has_formulas, dry_run)
     if convert and not dry_run:
         _report_rest(folder)
 
 
-def _convert(folder: Path, imported: Imported, force: bool, dry_run: bool) -> Imported:
-    """Print what a conversion changes, and change it; what the book is then."""
-    from bindery.book.importing import holds_formula
+def _convert(folder: Path, imported: Imported, force: bool, dry_run: bool) -> tuple[Imported, bool]:
+    """Print what a conversion changes, and change it; the book afterwards, and whether formulas
+    were converted."""
     from bindery.core.repository import Tree
     from bindery.core.transaction import Change, change_files, refuse_uncommitted
     from bindery.rewrite.converting.books import convert_book
@@ -75,14 +76,12 @@ def _convert(folder: Path, imported: Imported, force: bool, dry_run: bool) -> Im
         if not force:
             refuse_uncommitted(folder, change, needs_git=True)
         change_files(folder, change)
-    has_formulas = "formula" in found.counts or any(
-        holds_formula(after) for _, after in found.texts.values()
-    )
-    return imported.rename(moves, maths=imported.maths or has_formulas)
+    has_formulas = "formula" in found.counts
+    return imported.rename(moves, maths=imported.maths or has_formulas), has_formulas
 
 
 def _write_list(
-    folder: Path, imported: Imported, config: Config | None, convert: bool, dry_run: bool
+    folder: Path, imported: Imported, config: Config | None, has_formulas: bool, dry_run: bool
 ) -> None:
     """Write chapters.yaml, or update the one that is there, which was read as `config`."""
     from bindery.book.updating import update_list
@@ -95,8 +94,9 @@ def _write_list(
     if target.exists():
         before = target.read_text(encoding="utf-8")
         if config:
-            maths = convert and imported.maths
-            text, said = update_list(before, config, imported.contents, Tree(folder), maths=maths)
+            text, said = update_list(
+                before, config, imported.contents, Tree(folder), maths=has_formulas
+            )
             summary = "\n".join(said) or "up to date"
     if dry_run:
         sys.stdout.write(format_diff(FILE_NAME, before, text))

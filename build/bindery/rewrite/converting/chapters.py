@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from bindery.evidence.excerpts import Excerpt
 from bindery.evidence.quotations import write_excerpt
+from bindery.markdown.prose import INSERTED, MARKED, RAISED
 from bindery.markdown.slugs import slugify_heading
 from bindery.rewrite.converting import components
 
@@ -121,9 +122,7 @@ _INLINE = re.compile(
     r"|\\\\\((?P<formula>.+?)\\\\\)"
     r'|<Youtube id="(?P<video>[\w-]+)"\s*/>'
     r"|\$[^$\s](?:[^$\n]*[^$\s])?\$|\]\([^()\s]*\)|</?[a-z][^<>]*>|https?://[^\s)>]+"  # stay
-    r"|(?<=\w)~(?P<sub>[^~\s]+)~(?!~)|(?<=[\w)])\^(?P<sup>[^\s^\[\]]+)\^"
-    r"|(?<![=\w{])==(?P<mark>[^=\s](?:[^=\n]*[^=\s])?)==(?![=\w])"
-    r"|\^\^(?P<ins>[^\s^](?:[^^\n]*[^\s^])?)\^\^"
+    rf"|(?<=\w)~(?P<sub>[^~\s]+)~(?!~)|{RAISED}|{MARKED}|{INSERTED}"
 )
 _KINDS_INSIDE = ("role", "sphinx", "empty", "cross", "span", "attributes", "keys", "remark",
                  "formula", "video", "sub", "sup", "mark", "ins")  # fmt: skip
@@ -610,7 +609,7 @@ class _Converter:
             caption = [options["caption"], ""] if options.get("caption") else []
             return [*caption, f"```{language}".rstrip(), *body, "```"]
         if name in ("math", "mermaid"):
-            self.counts["code block"] += 1
+            self.counts["formula" if name == "math" else "code block"] += 1
             return [f"```{name}", *([title] if title else []), *body, "```"]
         if name in ("contents", "tableofcontents") or (name == "toctree" and "hidden" in options):
             self.counts["chapter list"] += 1
