@@ -38,8 +38,8 @@ def import_book(
 
     Reads the first of these that it finds: chapters-md.txt, SUMMARY.md (mdBook), mkdocs.yml,
     _toc.yml (Jupyter Book), myst.yml, _quarto.yml, _toctree.yml (Hugging Face), or the toctree of
-    an index.md (Sphinx, d2l). If there is none, each top-level folder becomes a part. An existing
-    chapters.yaml keeps everything else: new chapters are added, and deleted ones are removed.
+    an index.md (Sphinx, d2l). If there is none, each top-level folder becomes a part. In an
+    existing chapters.yaml, new chapters are added and deleted ones removed; the rest stays.
     """
     from bindery.book.importing import import_contents
     from bindery.check.rules import RULES

@@ -63,7 +63,7 @@ _CODE_ROLE = re.compile(
 )
 
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
-_FENCE = re.compile(r"(?P<indent>\s*)(?P<marks>`{3,}|~{3,}|:{3,}|/{3,})\s*(?P<info>[^`]*?)\s*$")
+_FENCE = re.compile(r"(?P<indent>\s*)(?P<marks>`{3,}(?!.*`)|~{3,}|:{3,}|/{3,})\s*(?P<info>.*?)\s*$")
 _MKDOCS = re.compile(
     r"(?P<indent>\s*)(?P<mark>!!!|\?\?\?\+?) (?P<kind>[a-z][\w-]*)(?: [a-z]+)*"
     r'(?: "(?P<title>[^"]*)")?\s*$'
@@ -293,7 +293,8 @@ class _Converter:
         if line.startswith("    ") and line.strip() and not in_list:  # code
             return [line], 1
         if fence := _FENCE.match(line):
-            body = _take_fenced(lines, at, fence)
+            is_end = fence["marks"][0] == "/" and not fence["info"]
+            body = None if is_end else _take_fenced(lines, at, fence)
             if body is None:
                 return [line], 1
             block = self._convert_fence(fence, body, is_top=is_top and not fence["indent"])
