@@ -306,7 +306,8 @@ CONVERTED = {
         "b.md": "# B\n:label:`sec_b`\n\nSee :ref:`sec_b`.\n",
     },
     "docusaurus": {
-        "a.md": "# A\n\n:::note[T]\nX\n:::\n\n[B](./b.mdx)\n",
+        "static/x.svg": "<svg xmlns='http://www.w3.org/2000/svg'/>",
+        "a.md": "# A\n\n![X](@site/static/x.svg) ![X](/x.svg)\n\n:::note\nX\n:::\n\n[B](./b.mdx)\n",
         "b.mdx": "import Tabs from '@theme/Tabs';\n\n# B\n\n{/* c */}\n\n<Tabs>\n"
         '<TabItem value="a" label="A">\n\nx\n\n</TabItem>\n</Tabs>\n',
     },

@@ -106,10 +106,11 @@ def _find_meant(form: Form, here: str, places: Places, moved: Mapping[str, str],
     readme = posixpath.join(form.path, "README.md")
     if kind == "file" or (readme in places.titles and not form.tail.startswith("#")):
         return ""
-    starts = [form.path]
+    starts = [form.path, *form.path.split("@site/", 1)[1:]]  # the root, for Docusaurus
     if form.prefix.startswith("/"):
         below = form.path.partition("/")[2]  # without the folder of the book on the web
-        starts += [posixpath.join(places.folder, path) for path in (form.path, below) if path]
+        folders = (places.folder, "static")
+        starts += [posixpath.join(f, path) for f in folders for path in (form.path, below) if path]
     else:  # as seen from the page `here/`, where a site has a folder per page
         folder, page = posixpath.dirname(here), posixpath.splitext(here)[0]
         starts.append(

@@ -121,11 +121,12 @@ _INLINE = re.compile(
     r"|\{/\*(?P<remark>.*?)\*/\}"
     r"|\\\\\((?P<formula>.+?)\\\\\)"
     r'|<Youtube id="(?P<video>[\w-]+)"\s*/>'
+    r"|(?P<frame><iframe\s[^<>]*>\s*</iframe>)"
     r"|\$[^$\s](?:[^$\n]*[^$\s])?\$|\]\([^()\s]*\)|</?[a-z][^<>]*>|https?://[^\s)>]+"  # stay
     rf"|(?<=\w)~(?P<sub>[^~\s]+)~(?!~)|{RAISED}|{MARKED}|{INSERTED}"
 )
 _KINDS_INSIDE = ("role", "sphinx", "empty", "cross", "span", "attributes", "keys", "remark",
-                 "formula", "video", "sub", "sup", "mark", "ins")  # fmt: skip
+                 "formula", "video", "frame", "sub", "sup", "mark", "ins")  # fmt: skip
 _ROLE_TARGET = re.compile(r"(?P<text>.*?)\s*<(?P<target>[^<>]+)>$")
 
 
@@ -783,6 +784,10 @@ class _Converter:
                 written, noun = f"<!--{match['remark']}-->", "comment"
             case "formula":
                 written, noun = f"${match['formula'].strip()}$", "formula"
+            case "frame":
+                attributes = _read_attributes(match["frame"])
+                address = attributes.get("src")
+                written = f"[{attributes.get('title') or address}]({address})" if address else None
             case "sub" | "sup" | "mark" | "ins":
                 written, noun = f"<{kind}>{match[kind]}</{kind}>", "text style"
             case "video":
