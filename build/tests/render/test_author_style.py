@@ -45,7 +45,7 @@ def test_what_a_style_names_is_in_the_book(make_book: BookMaker, run_bindery: Ru
     ended = run_bindery("html", folder=root)
     assert ended.status == 2
     assert ended.stderr == (
-        "style/site.css:2:1: error[config]: the style sheet names 'dot.svg', and there is no such "
+        "style/site.css:2:1: error[config]: the style sheet names 'dot.svg', but there is no such "
         "file\n  |\n2 | h1 { background: url('dot.svg') }\n  | ^\n"
         "  = help: put fonts and pictures of a style in the book\n"
         "stopped: 1 error\n"
