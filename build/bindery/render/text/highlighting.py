@@ -59,9 +59,7 @@ def _find_lexer(language: str) -> Lexer | None:
 
 @cache
 def _find_class(kind: _TokenType) -> str:
-    while kind not in _CLASSES:
-        kind = kind.parent
-    return _CLASSES[kind]
+    return next(_CLASSES[above] for above in reversed(kind.split()) if above in _CLASSES)
 
 
 def read_language(info: str) -> str:
