@@ -38,7 +38,7 @@ class Passage:
     """As a reader sees it: words of links and code spans are there, images are not; lines of the
     source end in a newline."""
     prose: str
-    """The text with code spans and formulas blanked out, as long as `text`."""
+    """The text with code spans, formulas and names of emoji blanked out, as long as `text`."""
     codes: Ranges
     """Where in `text` the code spans are: start and end."""
     formulas: Ranges
@@ -175,6 +175,8 @@ def _join_text(children: Sequence[Token]) -> tuple[str, str, Ranges, Ranges]:
         elif child.type.startswith("math_inline"):
             formulas.append((length, length + len(piece)))
             shown = HIDDEN * len(piece)
+        elif child.type == "emoji":
+            shown = " " * len(piece)
         pieces.append(piece)
         prose.append(shown)
         length += len(piece)
@@ -196,6 +198,8 @@ def _read_piece(child: Token) -> str:
     match child.type:
         case "text" | "text_special" | "code_inline" | "math_inline" | "math_inline_double":
             return child.content
+        case "emoji":
+            return child.markup
         case "softbreak" | "hardbreak":
             return "\n"
         case "html_inline" if child.content.lower().startswith("<br"):

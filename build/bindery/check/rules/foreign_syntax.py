@@ -76,6 +76,10 @@ _IN_PROSE = (
           "leave it out, and explain it in the text or in a glossary"),
     _Kind("++", r'(?<![\w+])\+\+(?:[a-z0-9-]+|"[^"\n]+")(?:\+(?:[a-z0-9-]+|"[^"\n]+"))*\+\+(?!\w)',
           "a key of MkDocs", "write '<kbd>Ctrl</kbd>+<kbd>C</kbd>'" + _OR_CONVERT),
+    _Kind("[!", r"^\[![A-Za-z]+\][^\n]*",
+          "a callout of Obsidian, which is no alert on GitHub",
+          "write '> [!NOTE]' (or TIP, IMPORTANT, WARNING, CAUTION) alone on its line, and below it"
+          " the title in bold, '> **Title**'"),
     _Kind("TOC toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
           "a table of contents of MkDocs or GitLab",
           "leave it out: GitHub and the outputs list the headings by themselves"),
@@ -91,8 +95,8 @@ _IN_PROSE = (
           "MDX, for Docusaurus or Hugging Face",
           "write in Markdown what it shows; a remark goes between '<!--' and '-->'"),
     _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
-          "the name of an emoji or icon, which the outputs do not draw",
-          "put the character itself here, or leave it out"),
+          "the name of an icon, which the outputs do not draw",
+          "use an emoji that GitHub knows, such as ':rocket:', or leave it out"),
 )  # fmt: skip
 """In this order: what one has matched is no longer there for the next."""
 

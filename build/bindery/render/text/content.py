@@ -18,6 +18,7 @@ from markdown_it.token import Token
 
 from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToWeb
 from bindery.core.wording import Wording
+from bindery.markdown.emoji import show_emoji
 from bindery.markdown.raw_html import VOID_ELEMENTS, Tag, Text
 from bindery.render.text.decimals import find_pads
 from bindery.render.text.highlighting import highlight_code, read_language
@@ -145,6 +146,7 @@ _TAKE_WIDTH: Mapping[str, str] = {
     "ordered_list": "list",
 }
 _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
+_CODE = frozenset(("code", "pre"))
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
 """A short word that a browser would break behind one of these signs."""
 _LONGEST_CODE_ON_ONE_LINE = 30
@@ -615,7 +617,8 @@ class _Writer:
         for index, piece in enumerate(pieces):
             match piece:
                 case Text(text):
-                    self.out.append(self._escape(text))
+                    shown = text if _CODE.intersection(self.raw) else show_emoji(text)
+                    self.out.append(self._escape(shown))
                 case Tag() if not piece.is_shown:
                     self.out.append(self._escape(piece.raw))
                 case Tag(name=name, closing=True):
@@ -811,7 +814,7 @@ def _read_cell(token: Token, measure_end: Callable[[Link], str]) -> str:
     ends = []
     for child in token.children or []:
         match child.type:
-            case "text" | "code_inline" | "math_inline" | "math_inline_double":
+            case "text" | "code_inline" | "math_inline" | "math_inline_double" | "emoji":
                 text.append(child.content)
             case "softbreak" | "hardbreak":
                 text.append("\n")
