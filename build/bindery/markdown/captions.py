@@ -17,6 +17,7 @@ from markdown_it.token import Token
 from bindery.core.model import Chapter, Span
 from bindery.core.wording import Wording
 from bindery.markdown.positions import Locator
+from bindery.markdown.prose import is_diagram
 from bindery.markdown.raw_html import Tag, split_html
 
 Kind = Literal["table", "figure"]
@@ -114,6 +115,8 @@ def _list_shown(tokens: Sequence[Token], start: int, kind: Kind) -> tuple[str, .
         match token.type:
             case "html_block" if _COMMENTS.fullmatch(token.content):
                 continue
+            case "fence" if kind == "figure" and is_diagram(token.info):
+                return (str(token.meta["id"]),)
             case "paragraph_open":
                 inline = tokens[index + 1].children or []
                 has_words = any(child.type == "text" and child.content.strip() for child in inline)

@@ -133,6 +133,11 @@ def _iterate_passages(chapter: Chapter) -> Iterator[_PassageRow]:
                     yield kind, text, prose, codes, formulas, line, quotes > 0, index
 
 
+def is_diagram(info: str) -> bool:
+    """Whether a fence with this behind it is a diagram, which GitHub draws."""
+    return info.split()[:1] == ["mermaid"]
+
+
 def read_fences(chapter: Chapter) -> tuple[Fence, ...]:
     """The blocks of code of a chapter in reading order."""
     rows = chapter.facts.derive("fences", _Fences, lambda: tuple(_iterate_fences(chapter)))

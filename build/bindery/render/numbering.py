@@ -20,6 +20,7 @@ from bindery.check.rules.repeated_caption import repeats
 from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToFile
 from bindery.evidence.quotations import Quotations
 from bindery.markdown.captions import Kind, name_exhibit, read_captions
+from bindery.markdown.prose import is_diagram, read_fences
 from bindery.markdown.raw_html import Tag, Text
 
 _AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture", "source", "span"))
@@ -117,6 +118,7 @@ def _read_exhibits(inspection: Inspection, chapter: Chapter) -> _Exhibits:
     on the titles of the views that it quotes."""
     find, views = inspection.resolved.find_target, inspection.evidence.views
     files = [isinstance(find(link), ToFile) for link in chapter.links if link.is_image]
+    drawn = [fence.code in inspection.resolved.drawings for fence in read_fences(chapter)]
     quotations = inspection.quotations.get(chapter.path, Quotations())
     quoted = [region.name for region in quotations.regions]
     titles = [views[name].title if name in views else None for name in quoted]
@@ -124,7 +126,7 @@ def _read_exhibits(inspection: Inspection, chapter: Chapter) -> _Exhibits:
         "exhibits",
         _Exhibits,
         lambda: tuple(_Reader(inspection, chapter).read()),
-        given=repr((files, titles)),
+        given=repr((files, titles, drawn)),
     )
 
 
@@ -160,6 +162,8 @@ class _Reader:
                     yield from self._read_figure(inline, inline.children or [])
                 case "html_block":
                     yield from self._read_html(token)
+                case "fence" if is_diagram(token.info) and token.content in self._resolved.drawings:
+                    yield "figure", token.meta["id"], ""
                 case _:
                     pass
 

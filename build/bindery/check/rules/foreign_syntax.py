@@ -122,12 +122,6 @@ _ON_FENCES = (
         "a list of contents or a raw block of d2l",
         "leave it out: chapters.yaml lists the chapters",
     ),
-    _Kind(
-        "mermaid",
-        r"^mermaid\b",
-        "a diagram, which only GitHub draws",
-        "show an image of it, and keep the source beside it",
-    ),
 )
 
 

@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -117,7 +118,7 @@ def print_chapter(inspection: Inspection, edition: Edition, chapter: Chapter, la
     if last.is_file():
         built = read_links(last)
         places, count = built.places, built.pages
-    alone = ResolvedBook(Book((Part("", (chapter,)),)), inspection.resolved.links)
+    alone = replace(inspection.resolved, book=Book((Part("", (chapter,)),)))
     with tempfile.TemporaryDirectory() as folder, _open_engine(inspection.config):
         tree = inspection.tree
         images, _ = gather_images(tree, alone, inspection.config, Path(folder), lenient=True)

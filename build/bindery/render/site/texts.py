@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bindery.book.git_history import find_last_changes
 from bindery.book.glossary import find_glossary
 from bindery.check.inspect import Inspection
 from bindery.core.cache import Cache
-from bindery.core.model import Chapter, ResolvedBook, ToFile
+from bindery.core.model import Book, Chapter, Part, ResolvedBook, ToFile
 from bindery.render.addresses import quote_path, relate
 from bindery.render.glossary import Term
+from bindery.render.images import list_images
 from bindery.render.numbering import Exhibit, find_addresses
 from bindery.render.provenance_notes import write_additions
 from bindery.render.site.dialect import SiteDialect
@@ -164,13 +165,9 @@ class Texts:
         """The addresses of the drawings of a chapter that know one theme only. A drawing that asks
         for the reader's theme by itself is told it by the browser."""
         tree = self._inspection.tree
-        for link in chapter.links:
-            target = self._inspection.resolved.find_target(link)
-            if (
-                link.is_image
-                and isinstance(target, ToFile)
-                and target.path.lower().endswith(".svg")
-            ):
-                source = self._dialect.write_image(target, chapter)
-                if source and b"prefers-color-scheme" not in tree.read_bytes(target.path):
+        alone = replace(self._inspection.resolved, book=Book((Part("", (chapter,)),)))
+        for _, path in list_images(alone):
+            if path.lower().endswith(".svg"):
+                source = self._dialect.write_image(ToFile(path), chapter)
+                if source and b"prefers-color-scheme" not in tree.read_bytes(path):
                     yield source.src
