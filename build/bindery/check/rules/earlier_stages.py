@@ -23,7 +23,7 @@ RULES = (
         Severity.WARNING,
         "a diagram is not drawn",
         "A block of code in the language `mermaid` has no drawing in `figures/`, beside the "
-        "chapters, so the outputs show its source. `bindery fill` draws it with the program `mmdc`.",
+        "chapters, so the outputs show its source. `bindery fill` draws it with `mmdc`.",
     ),
     Rule("unknown-excerpt", Severity.ERROR, "an excerpt names a file or lines that are not there"),
     Rule("unknown-record", Severity.ERROR, "a view or chapter names a missing record"),
