@@ -17,7 +17,7 @@ from pathlib import Path
 from bindery.core.model import Chapter, Finding, Span
 from bindery.core.processes import CommandTimeoutError, run_command
 from bindery.core.repository import Tree
-from bindery.markdown.prose import is_diagram, read_fences
+from bindery.markdown.prose import read_diagrams
 
 DRAWING = re.compile(r"mermaid-[0-9a-f]{16}\.svg")
 """The name of the file of a drawing."""
@@ -42,9 +42,8 @@ def list_diagrams(chapters: Iterable[Chapter]) -> Mapping[str, Span]:
     """The sources of all diagrams, and where each is first."""
     diagrams: dict[str, Span] = {}
     for chapter in chapters:
-        for fence in read_fences(chapter):
-            if is_diagram(fence.info):
-                diagrams.setdefault(fence.code, fence.opening)
+        for fence in read_diagrams(chapter):
+            diagrams.setdefault(fence.code, fence.opening)
     return diagrams
 
 

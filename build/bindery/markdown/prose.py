@@ -144,6 +144,12 @@ def read_fences(chapter: Chapter) -> tuple[Fence, ...]:
     return tuple(Fence(*row, chapter) for row in rows)
 
 
+def read_diagrams(chapter: Chapter) -> tuple[Fence, ...]:
+    """The diagrams of a chapter in reading order."""
+    fences = read_fences(chapter) if "mermaid" in chapter.source else ()
+    return tuple(fence for fence in fences if is_diagram(fence.info))
+
+
 def _iterate_fences(chapter: Chapter) -> Iterator[_FenceRow]:
     for token in chapter.tokens:
         if token.type not in ("fence", "code_block") or token.map is None:

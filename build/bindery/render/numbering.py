@@ -20,7 +20,7 @@ from bindery.check.rules.repeated_caption import repeats
 from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToFile
 from bindery.evidence.quotations import Quotations
 from bindery.markdown.captions import Kind, name_exhibit, read_captions
-from bindery.markdown.prose import is_diagram, read_fences
+from bindery.markdown.prose import is_diagram, read_diagrams
 from bindery.markdown.raw_html import Tag, Text
 
 _AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture", "source", "span"))
@@ -118,7 +118,7 @@ def _read_exhibits(inspection: Inspection, chapter: Chapter) -> _Exhibits:
     on the titles of the views that it quotes."""
     find, views = inspection.resolved.find_target, inspection.evidence.views
     files = [isinstance(find(link), ToFile) for link in chapter.links if link.is_image]
-    drawn = [fence.code in inspection.resolved.drawings for fence in read_fences(chapter)]
+    drawn = [fence.code in inspection.resolved.drawings for fence in read_diagrams(chapter)]
     quotations = inspection.quotations.get(chapter.path, Quotations())
     quoted = [region.name for region in quotations.regions]
     titles = [views[name].title if name in views else None for name in quoted]

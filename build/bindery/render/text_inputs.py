@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bindery.core.model import Chapter, ResolvedBook, ToFile, ToWeb
-from bindery.markdown.prose import read_fences
+from bindery.markdown.prose import read_diagrams
 from bindery.render.text.content import Additions
 
 
@@ -24,7 +24,7 @@ def list_inputs(
     hrefs = [dialect.write_href(target, chapter) for target in found]
     images = [dialect.write_image(target, chapter) for target in found]
     titles = [web_titles.get(target.url) for target in found if isinstance(target, ToWeb)]
-    drawings = [resolved.drawings.get(fence.code) for fence in read_fences(chapter)]
+    drawings = [resolved.drawings.get(fence.code) for fence in read_diagrams(chapter)]
     drawn = [dialect.write_image(ToFile(path), chapter) for path in drawings if path]
     return {
         "its text": chapter.source,
