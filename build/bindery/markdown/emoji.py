@@ -35,10 +35,8 @@ def show_emoji(text: str) -> str:
 
 def read_emoji(state: StateCore) -> None:
     """Make tokens `emoji` of the names in prose; their `markup` is what was typed."""
-    if ":" not in state.src:
-        return
     for token in state.tokens:
-        if token.type == "inline" and token.children and _NAME.search(token.content):
+        if token.type == "inline" and token.children and ":" in token.content:
             token.children = list(_split_names(token.children))
 
 
