@@ -85,7 +85,7 @@ def test_captions_and_references_have_numbers(make_book: BookMaker, run_bindery:
     """The paragraph above a table or image is its caption, in the words of the book's language, and
     a link to it with the word alone shows its number, from other chapters too."""
     own = "# Eins\n\nSiehe [Tabelle](b.md#tab), [Abbildung](#bild), [Bild](#bild).\n\n"
-    own += '<a id="bild"></a>**Abbildung:** Ein *roter* Punkt.\n\n![Rot](p.svg)\n'
+    own += '<a id="bild"></a>**Abbildung:** Der *rote* Punkt.\n\n![Rot](p.svg)\n'
     there = f'# Zwei\n\n<a id="tab"></a>**Tabelle:** Zahlen.\n\n{TABLE}\n[Abbildung](a.md#bild)\n'
     dot = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path d="M0 0h9v9z"/></svg>'
     files = {"a.md": own, "b.md": there, "p.svg": dot}
@@ -101,7 +101,7 @@ def test_captions_and_references_have_numbers(make_book: BookMaker, run_bindery:
         assert re.findall(r'class="book">([^<]*)</a>', text) == [
             *("Tabelle 2.1", "Abbildung 1.1", "Bild", "Abbildung 1.1"),
         ]
-        assert "</span> Ein <em>roter</em> Punkt.</figcaption></figure>" in text
+        assert "</span> Der <em>rote</em> Punkt.</figcaption></figure>" in text
         assert '<span class="label">Tabelle 2.1</span> Zahlen.</caption>' in text
         assert "<strong>" not in text
     words = " ".join(word.text for word in read_words(dist / "b.pdf"))
