@@ -35,12 +35,8 @@ from bindery.core.model import (
     OpenReference,
     Span,
 )
-<<<<<<< HEAD
 from bindery.core.report import list_more
-=======
-from bindery.core.report import count_more
 from bindery.markdown.emoji import show_emoji
->>>>>>> feat
 from bindery.markdown.parser import BracketNote, Notes, tokenise
 from bindery.markdown.positions import Locator, Rows
 from bindery.markdown.raw_html import (

@@ -101,15 +101,10 @@ _IN_PROSE = (
           "MDX, for Docusaurus or Hugging Face",
           COMPONENT_HINT + "; a comment goes between '<!--' and '-->'"),
     _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
-<<<<<<< HEAD
-          "the name of an emoji or icon, which the outputs do not draw",
-          "type the character itself, or remove it"),
+          "the name of an icon, which the outputs do not draw",
+          "use an emoji that GitHub knows, such as ':rocket:', or remove it"),
     _Kind("== ^", rf"{MARKED}|{INSERTED}|{RAISED}", "a text style of MkDocs or Pandoc",
           "write '<mark>', '<ins>' or '<sup>'" + _OR_CONVERT),
-=======
-          "the name of an icon, which the outputs do not draw",
-          "use an emoji that GitHub knows, such as ':rocket:', or leave it out"),
->>>>>>> feat
 )  # fmt: skip
 """In this order: what one has matched is no longer there for the next."""
 
