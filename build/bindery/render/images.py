@@ -20,6 +20,7 @@ from bindery.core.config import Config
 from bindery.core.model import BookError, Finding, Link, ResolvedBook, ToFile
 from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
+from bindery.markdown.prose import read_diagrams
 
 MAX_PIXELS = 1600
 """Longest side: 170 mm of type at 240 dots per inch."""
@@ -50,6 +51,9 @@ def list_images(resolved: ResolvedBook) -> Iterator[tuple[Link, str]]:
             is_shown = link.is_image and not link.is_alternative
             if is_shown and isinstance(target, ToFile) and not target.is_folder:
                 yield link, target.path
+        for fence in read_diagrams(chapter):
+            if path := resolved.drawings.get(fence.code):
+                yield Link(path, path, fence.opening, "image", fence.code), path
 
 
 def gather_images(
