@@ -20,6 +20,7 @@ from bindery.core.config import Config
 from bindery.core.model import BookError, Finding, Link, ResolvedBook, ToFile
 from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
+from bindery.markdown.prose import read_diagrams
 
 MAX_PIXELS = 1600
 """Longest side: 170 mm of type at 240 dots per inch."""
@@ -50,6 +51,9 @@ def list_images(resolved: ResolvedBook) -> Iterator[tuple[Link, str]]:
             is_shown = link.is_image and not link.is_alternative
             if is_shown and isinstance(target, ToFile) and not target.is_folder:
                 yield link, target.path
+        for fence in read_diagrams(chapter):
+            if path := resolved.drawings.get(fence.code):
+                yield Link(path, path, fence.opening, "image", fence.code), path
 
 
 def gather_images(
@@ -138,7 +142,8 @@ def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, in
     """Extension, bytes and size of the image in an ebook. An image that already fits, in a format
     that every reader supports, is kept byte for byte."""
     fits = max(image.size) <= MAX_PIXELS
-    if fits and image.format in _KEPT_FORMATS:
+    is_opaque = image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255)
+    if fits and image.format in _KEPT_FORMATS and not is_opaque:
         return image.format.lower().replace("jpeg", "jpg"), data, image.size
     is_photo = image.format in ("JPEG", "MPO")
     converted: Image.Image = image

@@ -81,6 +81,13 @@ RULES = (
         "line of its own and outside of raw HTML and quotes.",
     ),
     Rule(
+        "undrawn-diagram",
+        Severity.WARNING,
+        "a diagram is not drawn",
+        "A code block in the language `mermaid` has no drawing in `figures/`, next to the "
+        "chapters, so the outputs show its source. `bindery fill` draws it with `mmdc`.",
+    ),
+    Rule(
         "unknown-excerpt",
         Severity.ERROR,
         "an excerpt names a file or lines that do not exist",

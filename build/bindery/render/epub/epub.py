@@ -56,6 +56,7 @@ from bindery.render.completeness import (
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images
+from bindery.render.numbering import find_addresses
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.text.content import offer_breaks
 from bindery.render.text.markup import escape_attribute, escape_text
@@ -282,7 +283,9 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
             part_title = part.title if position == 0 else ""
             text = members.get(f"{_TEXT}/{file}", b"").decode()
             text = _finish_chapter(text, number, chapter, part_title, dialect)
-            members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits, config.wording("Notes"))
+            known = find_addresses(exhibits.values(), dialect, chapter)
+            notes = config.wording("Notes")
+            members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits, known, notes)
     for name, template in (("nav.xhtml", "epub_contents.xhtml"), ("toc.ncx", "epub_toc.ncx")):
         contents = fill_frame(
             template,
