@@ -40,6 +40,8 @@ class Inspection:
     findings: tuple[Finding, ...]
     facts: Facts = field(default_factory=Facts)
     """Facts about the evidence and the quotations together."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """What the evidence depends on, by what the user calls it; empty without a cache."""
     evidence_key: object = None
     """What the evidence was gathered from; that of another inspection is the same if this is."""
 
@@ -96,19 +98,18 @@ def read_book(
 
     key = _read_stamps(tree, config), tuple(quoted), read_today()
     facts = Facts()
+    inputs: dict[str, str] = {}
     if before is not None and before.evidence_key == key:
         evidence = replace(before.evidence, excerpts=excerpts)
-    elif cache is not None and _has_evidence(tree, config):
-        evidence = cast(Evidence, LateEvidence(gather))
-        inputs = {
-            "the evidence": hash_evidence(tree, config),
-            "a quotation": repr((quotations, excerpts)),
-            "the day": str(read_today()),
-        }
-        part = f" of {', '.join(quotations)}" if is_part else ""
-        facts = cache.open_facts(f"findings about quotations{part}", inputs)
-    else:
+    elif cache is None:
         evidence = gather()
+    else:
+        evidence = cast(Evidence, LateEvidence(gather))
+        inputs = {"the evidence": hash_evidence(tree, config), "the day": str(read_today())}
+        if _has_evidence(tree, config):
+            part = f" of {', '.join(quotations)}" if is_part else ""
+            quoting = {**inputs, "a quotation": repr((quotations, excerpts))}
+            facts = cache.open_facts(f"findings about quotations{part}", quoting)
     of_evidence = facts.derive(
         "quotations",
         tuple[Finding, ...],
@@ -124,7 +125,7 @@ def read_book(
     )
     of_chapters = (finding for chapter in chapters for finding in chapter.findings)
     found = (*loaded.findings, *of_evidence, *of_chapters)
-    return Inspection(config, tree, resolved, evidence, quotations, found, facts, key)
+    return Inspection(config, tree, resolved, evidence, quotations, found, facts, inputs, key)
 
 
 def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin
 
 from bindery.core.facts import MISFITS, Facts, make_reader, write_value
 
@@ -94,8 +94,8 @@ class Cache:
 
         def restore(value: Any) -> T:
             result = make_reader(kind)(value)
-            if not isinstance(result, kind):
-                raise TypeError(f"not a {kind.__name__}")
+            if not isinstance(result, get_origin(kind) or kind):
+                raise TypeError(f"not a {kind}")
             return result
 
         result = self.read(name, inputs, restore)
@@ -147,6 +147,13 @@ class Cache:
                 break
             os.unlink(path)  # noqa: PTH108
             excess -= size
+
+
+def recall(
+    cache: Cache | None, name: str, inputs: Mapping[str, str], kind: type[T], make: Callable[[], T]
+) -> T:
+    """A result of the cache, or without one the new result."""
+    return make() if cache is None else cache.derive(name, inputs, kind, make)
 
 
 def _encode(text: str) -> bytes:

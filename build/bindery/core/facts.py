@@ -1,11 +1,11 @@
 """Facts: what can be worked out from one chapter or file, computed once and stored as JSON.
 
-A fact is made of frozen dataclasses, tuples, enums and what JSON has itself.
+A fact is made of frozen dataclasses, tuples, mappings, enums and what JSON has itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -62,6 +62,8 @@ def write_value(value: Any) -> Any:
         return [write_value(item) for item in value]
     if is_dataclass(value):
         return [write_value(getattr(value, field.name)) for field in fields(value)]
+    if isinstance(value, Mapping):
+        return [[write_value(key), write_value(item)] for key, item in value.items()]
     return value.value if isinstance(value, Enum) else value
 
 
@@ -73,7 +75,7 @@ def _make_reader(kind: Any) -> Reader:
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
         return _read_each(kind, [make_reader(hints[field.name]) for field in fields(kind)])
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    if isinstance(kind, type) and issubclass(kind, Enum | str) and kind is not str:
         return kind
     if get_origin(kind) is tuple:
         items = get_args(kind)
@@ -83,8 +85,14 @@ def _make_reader(kind: Any) -> Reader:
                 return lambda value: tuple(_expect_list(value))
             return lambda value: tuple(map(read, _expect_list(value)))
         return _read_each(lambda *values: values, [make_reader(item) for item in items])
+    if get_origin(kind) in (dict, Mapping):
+        read_pairs = make_reader(tuple[tuple[get_args(kind)], ...])  # type: ignore[misc]
+        return lambda value: dict(read_pairs(value))
     if get_origin(kind) is UnionType:
-        assert all(make_reader(item) is _pass for item in get_args(kind))
+        readers = [make_reader(item) for item in get_args(kind) if make_reader(item) is not _pass]
+        if readers:
+            (read_some,) = readers
+            return lambda value: None if value is None else read_some(value)
     return _pass
 
 

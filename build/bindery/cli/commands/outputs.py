@@ -173,7 +173,7 @@ def _begin_build(
     edition = find_edition(inspection.config)
     # What is accepted does not stop an output, an image that cannot be read as little as a link.
     lenient = lenient or any(f.severity is Severity.ERROR for f in sifted.accepted)
-    return append_appendix(inspection), edition, find_out(root, out), lenient
+    return append_appendix(inspection, cache), edition, find_out(root, out), lenient
 
 
 def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: Path) -> None:

@@ -6,14 +6,16 @@ import json
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
 from jinja2 import Environment
 
+from bindery.book.git_history import find_last_changes, read_refs
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
-from bindery.core.cache import Cache
+from bindery.core.cache import Cache, recall
 from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.repository import MADE_BY_US, RECORDS_FOLDER
@@ -96,7 +98,7 @@ def build_site(
                 path.write_bytes(file)
             else:
                 shutil.copyfile(file, path)
-        proof = prove_site(inspection.resolved, site.dialect, work, site.places)
+        proof = prove_site(inspection.resolved, site.dialect, work, site.places, cache)
         if not allows_losses:
             proof.raise_if_incomplete()
     return proof
@@ -117,7 +119,7 @@ def list_files(site: Site) -> dict[str, bytes | Path]:
     for path in sorted(site.dialect.used_files):
         files[place_file(path, site.config.folder)] = root / path
     for tool in site.tools:
-        files[f"{tool.folder}/{tool.file}"] = tool.text
+        files[f"{tool.folder}/{tool.file}"] = tool.text.encode("utf-8", "surrogateescape")
         for run in tool.runs:
             place = f"{tool.folder}/records/{run.file}.json"
             files[place] = root / RECORDS_FOLDER / f"{run.name}.json"
@@ -150,14 +152,16 @@ def gather_site(
     dialect = SiteDialect(config, edition, places, read_sizes(inspection.tree, paths))
     exhibits = list_exhibits(inspection)
     folder = tools.find_tools_folder(config, inspection.tree)
+    refs = read_refs(config.root)
     with ThreadPoolExecutor(1) as pool:  # git takes its time, which tools can be read in
-        editions = pool.submit(changes.gather_editions, inspection, places)
-        shelf_tools = tuple(tools.describe_tools(inspection, folder))
+        editions = pool.submit(changes.gather_editions, inspection, places, refs, cache)
+        days = pool.submit(_find_days, config.root, refs, cache)
+        shelf_tools = tools.describe_tools(inspection, folder, cache)
     return Site(
         inspection,
         edition,
         dialect,
-        Texts(inspection, dialect, exhibits, progress, cache),
+        Texts(inspection, dialect, exhibits, days.result(), progress, cache),
         number_chapters(inspection),
         {
             places[chapter.path]: (which, number)
@@ -171,6 +175,12 @@ def gather_site(
         editions.result(),
         find_appendix(inspection),
     )
+
+
+def _find_days(root: Path, refs: str, cache: Cache | None) -> Mapping[str, str]:
+    """The day of the last change of each file."""
+    read, inputs = partial(find_last_changes, root, refs), {"the history": refs}
+    return recall(cache, "days of the last changes", inputs, dict[str, str], read)
 
 
 def write_text(site: Site, place: str) -> str | None:

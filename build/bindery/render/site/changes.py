@@ -12,6 +12,7 @@ from markdown_it.token import Token
 from bindery.book.past_editions import Change, Editions, Subject, find_editions
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
+from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.model import ToFile
 from bindery.core.repository import Tree
@@ -28,13 +29,15 @@ _MOST_ENTRIES = 40
 """Entries of the feed: some months of a book in progress."""
 
 
-def gather_editions(inspection: Inspection, places: Mapping[str, str]) -> Editions | None:
+def gather_editions(
+    inspection: Inspection, places: Mapping[str, str], refs: str, cache: Cache | None
+) -> Editions | None:
     """The editions of a book; None without a git history, or if a chapter has the page."""
     if PAGE in places.values():
         return None
     listed = {entry.path for entry in inspection.config.chapters}
     titles = {c.path: c.title for c in inspection.book.chapters if c.path in listed}
-    return find_editions(inspection.config, titles, _read_log(inspection.tree))
+    return find_editions(inspection.config, titles, _read_log(inspection.tree), refs, cache)
 
 
 def _read_log(tree: Tree) -> str:

@@ -73,7 +73,10 @@ def _count_book(site: Site) -> str:
     chapters = sum(map(str.isdigit, site.numbers.values()))
     tables = sum(len(chapter.inventory.tables) for chapter in site.book.chapters)
     count = site.config.wording.count
-    records, tools = len(site.inspection.evidence.records), site.config.tools
+    inspection, tools = site.inspection, site.config.tools
+    records = inspection.facts.derive(
+        "number of records", int, lambda: len(inspection.evidence.records)
+    )
     counts = [count(chapters, "chapter")]
     counts += [count(tables, "table")] if tables else []
     counts += [count(len(tools), "tool")] if tools else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Iterator, Mapping
 
@@ -64,7 +63,6 @@ def _make_tool(site: Site, environment: Environment, tool: ToolPage) -> Page:
         "tool": tool,
         "chapters": links,
         "calculators": calculators,
-        "shared": _embed_json(tool.shared),
     }
     around = {
         "sections": tool.list_sections(site.config.wording),
@@ -125,9 +123,3 @@ def _make_page(
     }
     sections = list(read_sections(body))
     return Page(here, title, "site/page.html", values, scripts, sections, weight)
-
-
-def _embed_json(value: object) -> Markup:
-    """JSON that is safe inside a script element of a page."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c"))
