@@ -181,6 +181,7 @@ def check(session: nox.Session) -> None:
     """Find errors in the book; arguments go to `bindery check`."""
     session.install("-e", ".")
     session.run("bindery", "check", *session.posargs)
+    session.run("bindery", "format", "--check")
 
 
 @nox.session(default=False)

@@ -21,7 +21,7 @@ median margin. Rows that the tool itself did not trust are left out and counted.
 ## How to run
 
     python mamf_finder.py --json mine.json
-    python compare.py mine.json scripts/records/mamf_finder/h100_20261120.json
+    python compare.py mine.json theirs.json
 
 ## A good answer
 

@@ -18,13 +18,13 @@ Measures dense matmuls over many shapes and names the best: the maximum achievab
 One `torch.mm` (`torch._scaled_mm` for float8) into an existing output, by device events, or by the
 host clock on a CPU. Inputs are normally distributed; B is stored as n x k, like a linear layer's
 weight. Before each timing the output gets new random values and a buffer larger than the last-level
-cache is overwritten. Not timed: this, warm-up, and checking each result against float64.
+cache is overwritten. Not timed: this, warm-up, and checking sampled rows and columns in float64.
 
-Verdicts: `suspect` if the median is at least 5 times the fastest sample, so something else used the
-device; `stopped early` after the search's 5 samples; `unsteady` if samples differ by more than 5 %.
+Verdicts: `suspect` if the median is at least 5 times the fastest sample: something else used the
+device; `stopped early` after the search's samples; `unsteady` if samples differ by more than 5 %.
 
 All shapes are measured, in a random order. A grid of 600 shapes and more with `--budget` is
-searched: 5 samples of each shape, then the most promising in full, in a twentieth of the time.
+searched: a few samples of each shape, then the most promising in full, in a twentieth of the time.
 
 ## How to run
 

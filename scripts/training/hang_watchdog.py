@@ -16,8 +16,8 @@ train.py:41`. An outlier is a rank that is not at the call site where most ranks
 - `--log`: at least one of these files has to change; `--heartbeat`: every one of them has to
 
 On a hang it saves the stacks and a report in `--out` and runs the actions of `--then` in order,
-until the job moves again. Nothing is killed unless you ask for it. Commands get the report on stdin
-and the variables HANG_SUMMARY, HANG_FOLDER and HANG_JOB.
+until the job moves again. `kill` sends SIGTERM, then SIGKILL. Commands get the report on stdin and
+the variables HANG_SUMMARY, HANG_FOLDER and HANG_JOB.
 
 ## How to run
 

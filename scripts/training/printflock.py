@@ -11,7 +11,7 @@ launcher's labels instead: `srun --label` or `torchrun --tee 3`.
 
 ## How to run
 
-Copy this file next to your script, or paste the function. `--demo` shows the difference.
+Copy this file next to your script, or paste it down to printflock(). `--demo` shows the difference.
 
     from printflock import printflock as print
 

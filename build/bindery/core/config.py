@@ -40,7 +40,7 @@ _TOP = "at the top, without indentation"
 _EXAMPLES = {
     "a language tag": "such as en, de or pt-BR",
     "a file name": "letters, digits, . _ -",
-    "a colour": "such as '#7a1f5c', in quotes",
+    "a color": "such as '#7a1f5c', in quotes",
 }
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
@@ -109,7 +109,7 @@ class Style:
     epub: str = ""
     """The author's style sheet of each output that has one."""
     accent: str = ""
-    """A colour as `#7a1f5c`."""
+    """A color as `#7a1f5c`."""
     logo: str = ""
     favicon: str = ""
     fonts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -291,7 +291,7 @@ class _Reader:
             },
             "below `style:`": {
                 **dict.fromkeys((*FORMATS, "logo", "favicon"), self._file),
-                "accent": partial(self._like, pattern=_COLOUR, kind="a colour"),
+                "accent": partial(self._like, pattern=_COLOUR, kind="a color"),
                 "fonts": partial(self._keys, place="below `fonts:`"),
                 "margins": self._read_margins,
                 "front": partial(self._choice, choices=FRONTS),
