@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any, TypeVar
 
 from bindery.core.facts import MISFITS, Facts, make_reader, write_value
 
@@ -92,16 +92,14 @@ class Cache:
     ) -> T:
         """The stored result of this type, or a new one, which is stored."""
 
-        def restore(value: Any) -> T:
-            result = make_reader(kind)(value)
-            if not isinstance(result, get_origin(kind) or kind):
-                raise TypeError(f"not a {kind}")
+        def restore(stored: Any) -> T:
+            result: T = make_reader(kind)(stored["result"])
             return result
 
         result = self.read(name, inputs, restore)
         if result is None:
             result = make()
-            self.store(name, inputs, write_value(result))
+            self.store(name, inputs, {"result": write_value(result)})
         return result
 
     def open_facts(self, name: str, inputs: Mapping[str, str]) -> Facts:

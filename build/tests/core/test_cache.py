@@ -235,7 +235,7 @@ def test_why(make_book: BookMaker, run_bindery: Runner) -> None:
         "rebuilt 2 results, reused 0",
     ]
     run_bindery("html", "--quiet", folder=root)
-    assert explain() == ["rebuilt 0 results, reused 4"]
+    assert explain() == ["rebuilt 0 results, reused 11"]
     (root / "b.md").write_text("# C\n\nMore.\n", encoding="utf-8")
     assert explain("check") == [
         "rebuilt text of b.md: its text changed",

@@ -136,7 +136,8 @@ def _build(
                     )  # fmt: skip
             print_troubles([*findings, *proof.report_lacks()], inspection.tree)
             _end_build(proof, edition, folder, path, root)
-            gc.collect()  # the program collects nothing by itself
+            if not outputs:
+                gc.collect()  # before the next output: the program collects nothing by itself
 
 
 def _begin_build(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import resources
 from pathlib import Path
-
-from jinja2 import Environment
 
 from bindery.book.git_history import find_last_changes, read_refs
 from bindery.book.this_edition import Edition
@@ -19,12 +16,12 @@ from bindery.core.cache import Cache, recall
 from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.repository import MADE_BY_US, RECORDS_FOLDER
-from bindery.core.whole_files import make_folder
+from bindery.core.whole_files import make_folder, write_again
 from bindery.render.addresses import find_page
 from bindery.render.appendix import find_appendix
 from bindery.render.author_style import read_author_style
 from bindery.render.completeness import Proof, prove_site
-from bindery.render.frames import open_frames
+from bindery.render.frames import Frames
 from bindery.render.images import list_images, read_sizes
 from bindery.render.numbering import list_exhibits, number_chapters
 from bindery.render.site import changes, chapters, front, searching, tools
@@ -85,19 +82,13 @@ def build_site(
     """
     refuse_foreign(out)
     site = gather_site(inspection, edition, out, progress, cache)
-    texts = _write_texts(site)
+    texts = _write_texts(site, cache)
     with make_folder(out) as work:
         for name, text in texts.items():
-            path = work / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            write_again(work / name, text.encode(), out / name)
         for name, file in list_files(site).items():
-            path = work / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(file, bytes):
-                path.write_bytes(file)
-            else:
-                shutil.copyfile(file, path)
+            data = file if isinstance(file, bytes) else file.read_bytes()
+            write_again(work / name, data, out / name)
         proof = prove_site(inspection.resolved, site.dialect, work, site.places, cache)
         if not allows_losses:
             proof.raise_if_incomplete()
@@ -186,26 +177,26 @@ def _find_days(root: Path, refs: str, cache: Cache | None) -> Mapping[str, str]:
 def write_text(site: Site, place: str) -> str | None:
     """One text of a site, as it is in the whole one; None where there is no such text. The text of
     a chapter needs none of the others."""
-    environment = open_frames(site.config.wording)
     for page in chapters.make_pages(site, only=place):
-        return _frame_page(site, page, environment)
+        return _frame_page(site, page, Frames(site.config))
     return _write_texts(site).get(place)
 
 
-def _frame_page(site: Site, page: Page, environment: Environment) -> str:
+def _frame_page(site: Site, page: Page, frames: Frames) -> str:
     values = {**describe_frame(site, page), **page.values}
-    return environment.get_template(page.template).render(**values)
+    fill = partial(frames.fill, page.template, values)
+    return frames.recall(f"{page.template} at {page.place}", values, str, fill)
 
 
-def _write_texts(site: Site) -> dict[str, str]:
+def _write_texts(site: Site, cache: Cache | None = None) -> dict[str, str]:
     """Every text of the site by its place: pages, scripts, what it holds for programs."""
-    environment = open_frames(site.config.wording)
-    pages = [*chapters.make_pages(site), *shelf.make_pages(site, environment)]
+    frames = Frames(site.config, cache)
+    pages = [*chapters.make_pages(site), *shelf.make_pages(site, frames)]
     if all(page.place != FRONT for page in pages):
         pages.append(front.make_contents(site))
     pages += [*changes.make_page(site), missing.make_page(site)]
-    texts = {page.place: _frame_page(site, page, environment) for page in pages}
-    texts |= missing.write_moved(site, environment)
+    texts = {page.place: _frame_page(site, page, frames) for page in pages}
+    texts |= missing.write_moved(site, frames)
     return {**texts, **shelf.write_scripts(site), **_write_machine_texts(site, pages)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import partial
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -120,10 +119,12 @@ def make_page(site: Site) -> Iterator[Page]:
     repository, words = config.repository, config.wording
     notes = {e.tag: render_notes(e.notes, config, site.edition) for e in editions.editions}
     values = {
-        "editions": editions.editions,
+        "editions": [
+            (past, [(subject, describe_size(subject, words)) for subject in past.subjects])
+            for past in editions.editions
+        ],
         "tags": editions.tags,
         "is_whole": editions.is_whole,
-        "describe_size": partial(describe_size, wording=words),
         "links": {path: quote_path(relate(page, PAGE)) for path, page in site.places.items()},
         "notes": notes,
         "commit_url": f"{repository.url}/commit/" if repository else "",
