@@ -46,6 +46,8 @@ def check(scope: Scope) -> Iterator[Finding]:
     elif write_skill(text, scope.book, scope.config, scope.tree) != text:
         span = Span(FILE, text.count("\n", 0, match.start()) + 1)
         yield RULE.find(span, "this is not what the book holds", _HINT)
+    else:  # what `bindery fill` wrote leads somewhere
+        text = _CONTENTS.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
     skill = parse_chapter(FILE, text)
     others = [replace(chapter, links=(), definitions=()) for chapter in scope.book.chapters]
     links = resolve_book(
