@@ -19,6 +19,9 @@ MISFITS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What reading stored JSON raises if it is not what was expected."""
 
 
+_AS_IT_IS = frozenset((str, int, float, bool, type(None)))
+
+
 class Facts:
     """Facts by name. Those of an earlier build are decoded when they are first needed."""
 
@@ -58,13 +61,21 @@ class Facts:
 
 def write_value(value: Any) -> Any:
     """A value as JSON, which a reader of `make_reader` turns back into the value."""
-    if isinstance(value, tuple | list):
+    if type(value) in _AS_IT_IS:
+        return value
+    if isinstance(value, (tuple, list)):
         return [write_value(item) for item in value]
-    if is_dataclass(value):
-        return [write_value(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, Mapping):
         return [[write_value(key), write_value(item)] for key, item in value.items()]
+    if is_dataclass(value):
+        kind: Any = type(value)
+        return [write_value(getattr(value, name)) for name in _name_fields(kind)]
     return value.value if isinstance(value, Enum) else value
+
+
+@cache
+def _name_fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _pass(value: Any) -> Any:

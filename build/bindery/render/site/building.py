@@ -22,8 +22,8 @@ from bindery.render.appendix import find_appendix
 from bindery.render.author_style import read_author_style
 from bindery.render.completeness import Proof, prove_site
 from bindery.render.frames import Frames
-from bindery.render.image_sizes import list_images, read_sizes
 from bindery.render.numbering import list_exhibits, number_chapters
+from bindery.render.picture_sizes import list_images, read_sizes
 from bindery.render.site import changes, chapters, front, searching, tools
 from bindery.render.site import llms_and_sitemap as machines
 from bindery.render.site import not_found as missing
