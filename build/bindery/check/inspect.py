@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from bindery.book.glossary import is_glossary
 from bindery.book.load import load_book
 from bindery.book.resolve import resolve_book
-from bindery.check.rules import RULES, Scope, check_book
+from bindery.check.rules import RULES, Scope, check_book, prepare_chapter
 from bindery.core.build_date import read_latest_start, read_today
 from bindery.core.cache import Cache
 from bindery.core.config import Config, load_config
@@ -68,7 +69,8 @@ def inspect_book(
     these: the findings in them are the same, others are not all there, and it is quicker.
     The cache does not change the result.
     """
-    return find_faults(read_book(root, only=only, cache=cache), since=since)
+    read = read_book(root, only=only, cache=cache, prepare=prepare_chapter)
+    return find_faults(read, since=since)
 
 
 def read_book(
@@ -77,14 +79,17 @@ def read_book(
     only: Collection[str] = (),
     before: Inspection | None = None,
     cache: Cache | None = None,
+    prepare: Callable[[Config, Tree, Chapter], object] = lambda *_: None,
 ) -> Inspection:
     """The same, of findings only what reading comes upon: no rule has been asked. The evidence is
-    that of an inspection `before` where none of its files has changed since."""
+    that of an inspection `before` where none of its files has changed since. `prepare` works out
+    facts of a chapter that was not in the cache."""
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
-    loaded = load_book(config, only if is_part else None, cache)
+    load = partial(load_book, config, cache=cache, prepare=partial(prepare, config))
+    loaded = load(only if is_part else None)
     if is_part and any(map(is_glossary, loaded.book.chapters)):
-        loaded = load_book(config, cache=cache)  # where its links lead is compared with its terms
+        loaded = load()  # where its links lead is compared with its terms
     resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.parsers)
     chapters, tree = loaded.book.chapters, loaded.tree
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}

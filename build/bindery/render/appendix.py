@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bindery.book.cached_chapters import read_chapter
+from bindery.book.cached_chapters import Manuscript, read_chapter
 from bindery.book.resolve import resolve_book
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import (
@@ -84,7 +84,7 @@ def append_appendix(inspection: Inspection, cache: Cache | None = None) -> Inspe
         lambda: "\n".join(_AppendixWriter(inspection, quoted, web).write()) + "\n",
         given=repr((web, inspection.config.wording, [(c.title, c.anchors) for c in cited])),
     )
-    chapter = read_chapter(cache, path, text, "", maths=False)
+    chapter = read_chapter(Manuscript(path, text, "", maths=False), cache)
     *parts, last = inspection.book.parts
     title = inspection.config.wording("Appendix")
     if last.title == title:
