@@ -312,8 +312,11 @@ def _list_named(source: str, tools: Iterable[ToolEntry]) -> tuple[str, ...]:
     named = []
     for tool in tools:
         file, text = posixpath.basename(tool.path), f"text: {tool.name}/"
-        pattern = rf"(?<![\w.-]){re.escape(file)}(?![\w-])|\b{re.escape(text)}"
-        if (file in source or text in source) and re.search(pattern, source):
+        # What looks back comes behind the name: a pattern that begins with letters is quick.
+        name, quotation = re.escape(file), re.escape(text)
+        if (file in source and re.search(rf"{name}(?<![\w.-]{name})(?![\w-])", source)) or (
+            text in source and re.search(rf"{quotation}(?<!\w{quotation})", source)
+        ):
             named.append(tool.name)
     return tuple(named)
 
