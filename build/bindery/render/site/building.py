@@ -185,7 +185,8 @@ def write_text(site: Site, place: str) -> str | None:
 def _frame_page(site: Site, page: Page, frames: Frames) -> str:
     values = {**describe_frame(site, page), **page.values}
     fill = partial(frames.fill, page.template, values)
-    return frames.recall(f"{page.template} at {page.place}", values, str, fill)
+    shown = {**values, "template": page.template}
+    return frames.recall(f"frame of {page.place}", shown, str, fill)
 
 
 def _write_texts(site: Site, cache: Cache | None = None) -> dict[str, str]:
