@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,10 +26,12 @@ class Contents:
     folder: str = ""
     """Where the chapters are."""
     title: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
+    """What else it says that chapters.yaml has, by the key there; `repository` is an address."""
     parts: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
     """Title of a part, and the path and title of its chapters; an empty title is not given."""
     missing: list[str] = field(default_factory=list)
-    """What is listed and is no Markdown file of the book."""
+    """Entries that are not Markdown files of the book."""
 
     def begin_part(self, title: str) -> None:
         self.parts.append((title, []))
@@ -52,10 +54,26 @@ class Contents:
             return path
         return ""
 
+    def describe(self, settings: Mapping[str, Any], **keys: str) -> None:
+        """Take from the settings what chapters.yaml has; `keys` has their names for it."""
+        for ours, theirs in keys.items():
+            value: Any = settings
+            for key in theirs.split("."):
+                value = value.get(key) if isinstance(value, Mapping) else None
+            if ours == "authors":
+                entries = value if isinstance(value, list) else [value]
+                value = [one.get("name") if isinstance(one, Mapping) else one for one in entries]
+                value = [" ".join(str(name).split()) for name in value if name]
+            elif ours in ("site", "repository"):
+                value = str(value).partition("/tree/")[0]
+                value = value if value.startswith(("https://", "http://")) else ""
+            if value:
+                self.about[ours] = value if ours == "authors" else " ".join(str(value).split())
 
-def find_contents(tree: Tree) -> Contents:
-    """What the first file of contents that is there says, or else the folder itself. Raises
-    ConfigError where that file cannot be read."""
+
+def find_contents(tree: Tree, folder: str = "") -> Contents:
+    """What the first file of contents that is there says, or else the Markdown below the folder.
+    Raises ConfigError where that file cannot be read."""
     for name, read in _READERS:
         if tree.find_kind(name) == "file":
             contents = Contents(name, posixpath.dirname(name))
@@ -63,8 +81,9 @@ def find_contents(tree: Tree) -> Contents:
             contents.parts = [part for part in contents.parts if part[1]]
             if contents.parts or not name.endswith(_MAY_LIST_NOTHING):
                 return contents
-    contents = Contents("")
-    for path in sorted(tree.walk_files(""), key=_sort_path):
+    contents = Contents("", folder)
+    paths = (posixpath.relpath(path, folder or ".") for path in tree.walk_files(folder))
+    for path in sorted(paths, key=_sort_path):
         top = path.split("/")[0] if "/" in path else ""
         if not contents.parts or contents.parts[-1][0] != top:
             contents.begin_part(top)
@@ -96,8 +115,15 @@ def _read_summary(tree: Tree, contents: Contents) -> None:
     base = contents.folder.removesuffix("src").rstrip("/")
     book = posixpath.join(base, "book.toml")
     if tree.find_kind(book) == "file":
-        settings = tomllib.loads(tree.read_bytes(book).decode("utf-8", "replace"))
+        try:
+            settings = tomllib.loads(tree.read_bytes(book).decode("utf-8", "replace"))
+        except tomllib.TOMLDecodeError as error:
+            raise refuse(book, f"it cannot be read: {error}") from None
         contents.title = settings.get("book", {}).get("title", "")
+        contents.describe(
+            settings, authors="book.authors", description="book.description",
+            language="book.language", repository="output.html.git-repository-url",
+        )  # fmt: skip
     is_numbered = False
     for line in tree.read_bytes(contents.source).decode("utf-8", "replace").splitlines():
         is_item = line.lstrip().startswith(("- ", "* "))
@@ -126,7 +152,7 @@ def _read_yaml(tree: Tree, name: str) -> Any:
         return node.value if node else ""
 
     try:
-        return read(YAML(typ="rt", pure=True).compose(tree.read_bytes(name).decode()))
+        return read(YAML(typ="safe", pure=True).compose(tree.read_bytes(name).decode()))
     except (YAMLError, UnicodeDecodeError) as error:
         raise refuse(name, f"it cannot be read: {str(error).splitlines()[0]}") from None
 
@@ -134,6 +160,10 @@ def _read_yaml(tree: Tree, name: str) -> Any:
 def _read_mkdocs(tree: Tree, contents: Contents) -> None:
     settings = _read_yaml(tree, contents.source)
     contents.title = settings.get("site_name", "")
+    contents.describe(
+        settings, authors="site_author", description="site_description", site="site_url",
+        language="theme.language", repository="repo_url",
+    )  # fmt: skip
     contents.folder = posixpath.normpath(
         posixpath.join(contents.folder, settings.get("docs_dir") or "docs")
     )
@@ -158,18 +188,26 @@ def _read_mkdocs(tree: Tree, contents: Contents) -> None:
             contents.add(tree, posixpath.relpath(path, contents.folder))
 
 
-def _read_nested(top: Callable[[Any], Any], *, title: Callable[[Any], Any] = lambda _: "") -> Any:
-    """A reader of nested entries: `top` finds them in the file. An entry with entries below and
-    no file of its own, or with a caption, begins a part."""
+def _read_nested(top: Callable[[Any], Any], *books: str) -> Any:
+    """A reader of nested entries: `top` finds them in the file, and what is below `books` is about
+    the book. An entry with entries below and no file of its own, or with a caption, begins a part.
+    """
 
     def read(tree: Tree, contents: Contents) -> None:
         settings = _read_yaml(tree, contents.source)
         try:
-            contents.title = title(settings) or ""
+            contents.describe(settings, language="lang")
+            for book in (settings.get(name) or {} for name in books):
+                contents.title = contents.title or book.get("title") or ""
+                contents.describe(
+                    book, authors="author", description="description", site="site-url",
+                    repository="repo-url",
+                )  # fmt: skip
+                contents.describe(book, authors="authors", repository="github")
             walk(tree, contents, top(settings) or [], in_part=False)
         except (AttributeError, KeyError, TypeError) as error:
-            message = f"it does not list chapters as expected: {error}"
-            raise refuse(contents.source, message) from None
+            message = "it has no" if isinstance(error, KeyError) else "its chapters cannot be read:"
+            raise refuse(contents.source, f"{message} {error}") from None
 
     def walk(tree: Tree, contents: Contents, entries: Iterable[Any], *, in_part: bool) -> None:
         for entry in entries:
@@ -239,7 +277,9 @@ _read_toc = _read_nested(lambda found: found if isinstance(found, list) else [fo
 def _read_jupyter(tree: Tree, contents: Contents) -> None:
     _read_toc(tree, contents)
     if tree.find_kind("_config.yml") == "file":
-        contents.title = _read_yaml(tree, "_config.yml").get("title", "")
+        settings = _read_yaml(tree, "_config.yml")
+        contents.title = settings.get("title", "")
+        contents.describe(settings, authors="author", repository="repository.url")
 
 
 _READERS: tuple[tuple[str, Callable[[Tree, Contents], None]], ...] = (
@@ -249,9 +289,7 @@ _READERS: tuple[tuple[str, Callable[[Tree, Contents], None]], ...] = (
     ("_toc.yml", _read_jupyter),
     (
         "myst.yml",
-        _read_nested(
-            lambda found: found["project"]["toc"], title=lambda found: found["project"].get("title")
-        ),
+        _read_nested(lambda found: found["project"]["toc"], "project"),
     ),
     (
         "_quarto.yml",
@@ -262,7 +300,8 @@ _READERS: tuple[tuple[str, Callable[[Tree, Contents], None]], ...] = (
                 for one in (site if isinstance(site, list) else [site or {}])
                 for entry in _find_below(one)
             ],
-            title=lambda found: (found.get("book") or found.get("website") or {}).get("title"),
+            "book",
+            "website",
         ),
     ),
     ("_toctree.yml", _read_nested(lambda found: found)),

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bindery.book.foreign_contents import Contents, find_contents, name_part
-from bindery.core.config import write_scalar
+from bindery.book.load import is_left_out
+from bindery.core.config import Config, write_scalar
 from bindery.core.model import ConfigError, Finding, Span, refuse
 from bindery.core.report import count_noun
 from bindery.core.repository import MARKDOWN, Tree
@@ -19,6 +20,8 @@ LIST_NAME = "chapters-md.txt"
 _FORMULA = re.compile(
     r"^\s*```math$|\$\$(?=\n|[^$]*[\\^_={])[^$]+\$\$|(?<![\w$])\$[^\s$]*\\[a-z]+[^\n$]*\$", re.M
 )
+_HEADING_ID = re.compile(r"\s*(?:\{[^{}]*\}|\[\[[\w.-]+\]\])\s*$")
+"""The anchor that other tools type behind a heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,11 @@ class Imported:
         return replace(self, contents=contents, titles=titles, maths=maths)
 
     def summarise(self) -> str:
-        """What was found, and a line for each entry that is no chapter."""
+        """What was found, and a line for each entry that is not a chapter."""
         parts = sum(1 for name, _ in self.contents.parts if name)
-        counts = f"{count_noun(len(self.chapters), 'chapter')} in {count_noun(parts, 'part')}"
-        missing = (f"not a Markdown file of the book: {name}" for name in self.contents.missing)
+        counts = count_noun(len(self.chapters), "chapter")
+        counts += f" in {count_noun(parts, 'part')}" if parts else ""
+        missing = (f"not a Markdown file in this book: {name}" for name in self.contents.missing)
         return "\n".join(
             [f"{counts}, {count_noun(len(self.left), 'Markdown file')} left out", *missing]
         )
@@ -67,18 +71,27 @@ class Imported:
             return write_scalar(posixpath.relpath(path, self.folder or "."))
 
         source = self.contents.source or "the folders"
+        about = {"language": "en", **self.contents.about}
+        authors = [f"  - {write_scalar(name)}" for name in about.get("authors", ())]
+        address = about.get("repository")
+        mark = "" if address else "# "
         lines = [
-            f"# By `bindery import` from {source}; everything can be edited.",
+            f"# `bindery import` wrote this from {source}. Later imports keep your edits.",
             f"title: {write_scalar(self.title)}",
-            "language: en",
+            *(
+                f"{key}: {write_scalar(about[key])}"
+                for key in ("description", "language", "site")
+                if key in about
+            ),
+            *(["authors:", *authors] if authors else []),
             *([f"folder: {write_scalar(self.folder)}"] if self.folder else []),
             *([f"cover: {write_scalar(self.cover)}"] if self.cover else []),
             *(["maths: true"] if self.maths else []),
             "",
-            "# Where programs and other files of the book are on the web; without it, ebooks name",
-            "# such files and cannot link them.",
-            "# repository:",
-            "#   url: https://github.com/OWNER/NAME",
+            "# Where the repository is on the web. Without this, ebooks cannot link to programs",
+            "# and other files in it.",
+            f"{mark}repository:",
+            f"{mark}  url: {write_scalar(address or 'https://github.com/OWNER/NAME')}",
             "#   ref: TAG-OR-COMMIT",
             "",
             "parts:",
@@ -94,37 +107,41 @@ class Imported:
                 lines.append(f"      - {'path: ' if title else ''}{write(path)}")
                 lines += [f"        title: {write_scalar(title)}"] if title else []
         if self.left:
-            lines += ["", "# Markdown files that are no chapters.", "not_chapters:"]
+            lines += ["", "# Markdown files that are not chapters.", "not_chapters:"]
             lines += [f"  - {write(path)}" for path in self.left]
         return "\n".join(lines) + "\n"
 
 
-def import_contents(folder: Path) -> Imported:
+def import_contents(folder: Path, config: Config | None = None) -> Imported:
     """What the files of a book say about its parts and chapters.
 
     Where the list of chapters does not say them, the title is that of the first chapter, and the
-    parts are the folders at the top. Raises ConfigError where there is no chapter.
+    parts are the folders at the top. Without any list, chapters are the Markdown files of the
+    folder; those that the book's `config` has, where it is a book already. Raises ConfigError
+    where there are no chapters.
     """
     tree = Tree(folder)
     is_list = tree.find_kind(LIST_NAME) == "file"
-    contents = _read_list(tree, folder) if is_list else find_contents(tree)
+    home = config.folder if config else ""
+    contents = _read_list(tree, folder) if is_list else find_contents(tree, home)
+    if config and not contents.source:
+        contents.parts = [
+            (name, [entry for entry in chapters if not is_left_out(entry[0], config)])
+            for name, chapters in contents.parts
+        ]
     listed = [chapter for _, chapters in contents.parts for chapter in chapters]
     source = (folder / contents.source).as_posix()
     if not listed:
-        raise refuse(source, "it names no chapter" if contents.source else "no Markdown is there")
+        fault = "it lists no chapters" if contents.source else "there are no Markdown files here"
+        raise refuse(source, fault)
     base = contents.folder if all(p.startswith(f"{contents.folder}/") for p, _ in listed) else ""
     known = {path for path, _ in listed}
     left = [p for p in tree.walk_files(base) if p.endswith(MARKDOWN) and p not in known]
     read = {p: parse_chapter(p, tree.read_bytes(p).decode("utf-8", "replace")) for p, _ in listed}
     titles = {p: "" if read[p].inventory.headings else title for p, title in listed}
-    title = " ".join((contents.title or read[listed[0][0]].title).split())
-    maths = any(holds_formula(chapter.source) for chapter in read.values())
-    return Imported(title, contents, base, titles, left, _find_cover(tree), maths)
-
-
-def holds_formula(text: str) -> bool:
-    """Whether a text has a formula of GitHub, as far as can be told from it alone."""
-    return _FORMULA.search(text) is not None
+    title = _HEADING_ID.sub("", contents.title or read[listed[0][0]].title)
+    maths = any(_FORMULA.search(chapter.source) for chapter in read.values())
+    return Imported(" ".join(title.split()), contents, base, titles, left, _find_cover(tree), maths)
 
 
 def _read_list(tree: Tree, folder: Path) -> Contents:

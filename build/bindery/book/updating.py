@@ -31,10 +31,12 @@ class _Entry:
     """Whether the part has no other."""
 
 
-def update_list(text: str, config: Config, contents: Contents, tree: Tree) -> tuple[str, list[str]]:
-    """The text of chapters.yaml brought up to date, and a line about each chapter that was added,
-    renamed by a conversion or taken out, or that `not_chapters` keeps out. Raises ConfigError where
-    lists are not typed one entry a line."""
+def update_list(
+    text: str, config: Config, contents: Contents, tree: Tree, *, maths: bool
+) -> tuple[str, list[str]]:
+    """The text of chapters.yaml brought up to date, and a line about each change and each listed
+    file that stays out. With `maths`, formulas are read unless the author says otherwise. Raises
+    ConfigError if chapters are not listed one per line."""
     lines = text.split("\n")
     said = []
     known = {entry.path for entry in config.chapters}
@@ -51,18 +53,25 @@ def update_list(text: str, config: Config, contents: Contents, tree: Tree) -> tu
             continue
         first, end = entry.part if entry.is_only else (entry.first, entry.end)
         del lines[first:end]
-        said.append(f"taken out, for there is no such file: {path}")
+        said.append(f"removed, because the file is gone: {path}")
     for title, chapters in contents.parts:
         paths = [path for path, _ in chapters]
         for path in paths:
             if path in known:
                 continue
             if is_left_out(path, config):
-                said.append(f"listed by {contents.source}, and in 'not_chapters' here: {path}")
+                said.append(f"listed in {contents.source}, but left out by 'not_chapters': {path}")
+                continue
+            if config.folder and not path.startswith(f"{config.folder}/"):
+                said.append(f"listed in {contents.source}, but not below '{config.folder}': {path}")
                 continue
             _insert(lines, path, title, paths, config.folder)
             known.add(path)
             said.append(f"added: {path}")
+    keys = {key.value: key.start_mark.line for key, _ in _compose(lines).value}
+    if maths and "maths" not in keys:
+        lines.insert(keys["parts"], "maths: true")
+        said.append("added: maths: true")
     return "\n".join(lines), said
 
 
@@ -87,8 +96,7 @@ def _insert(lines: list[str], path: str, title: str, siblings: Sequence[str], fo
 
 
 def _find_entries(lines: Sequence[str], folder: str) -> Iterator[_Entry]:
-    top = YAML(typ="safe", pure=True).compose("\n".join(lines))
-    parts = _get(top, "parts")
+    parts = _get(_compose(lines), "parts")
     for part in parts.value:
         chapters = _get(part, "chapters").value
         found = [
@@ -97,8 +105,9 @@ def _find_entries(lines: Sequence[str], folder: str) -> Iterator[_Entry]:
         spans = [(node.start_mark.line, _find_end(node)) for _, node in found]
         for (path, _), (first, end) in zip(found, spans, strict=True):
             if not lines[first].lstrip().startswith("- ") or part.start_mark.line == first:
-                message = "its list of chapters is not typed with one entry a line"
-                raise refuse(FILE_NAME, message, "write it so, or replace the file with --force")
+                message = "its chapters are not listed one per line"
+                hint = "list them one per line, or replace the file: `bindery import DIR --force`"
+                raise refuse(FILE_NAME, message, hint)
             whole = (part.start_mark.line, spans[-1][1])
             name = posixpath.normpath(posixpath.join(folder, str(path.value).strip()))
             yield _Entry(name, first, end, whole, len(spans) == 1)
@@ -108,6 +117,11 @@ def _find_end(node: Node) -> int:
     """The line behind a node; that of a mapping ends with its last value."""
     last: Node = node.value[-1][1] if isinstance(node, MappingNode) else node
     return int(last.end_mark.line) + 1
+
+
+def _compose(lines: Sequence[str]) -> Node:
+    top: Node = YAML(typ="safe", pure=True).compose("\n".join(lines))
+    return top
 
 
 def _get(node: Node, key: str) -> Node:

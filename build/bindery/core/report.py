@@ -196,9 +196,22 @@ def count_noun(number: int, noun: str) -> str:
     return f"{group_digits(number)} {noun}" + ("" if number == 1 else "s")
 
 
+_MORE_LINES = 6
+
+
 def count_more(places: Sized) -> str:
     """How many more positions there are than the one shown: " (and 2 more)"."""
     return f" (and {group_digits(len(places) - 1)} more)" if len(places) > 1 else ""
+
+
+def list_more(lines: Sequence[int]) -> str:
+    """How many more places there are, and where: " (and 2 more, on lines 5 and 9)"."""
+    rest = [str(line) for line in dict.fromkeys(lines) if line != lines[0]]
+    if len(rest) > _MORE_LINES:
+        rest[_MORE_LINES - 1 :] = [f"{len(rest) - _MORE_LINES + 1} others"]
+    *most, last = rest or [""]
+    where = f", on lines {', '.join(most)} and {last}" if most else f", on line {last}"
+    return count_more(lines).replace(" more", f" more{where if rest else ''}")
 
 
 def group_digits(number: int) -> str:

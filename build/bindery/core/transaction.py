@@ -84,22 +84,33 @@ def _take(steps: Iterable[Step], undo: contextlib.ExitStack) -> None:
 # --- before ---
 
 
-def refuse_uncommitted(root: Path, change: Change) -> None:
+def refuse_uncommitted(root: Path, change: Change, *, needs_git: bool = False) -> None:
     """Raise ConfigError if a file of the change has edits that git could not restore.
 
-    Outside a git repository, or without git, nothing is refused."""
+    Outside a git repository, or without git, nothing is refused, and neither are files that git
+    does not track; with `needs_git` all of these are."""
     paths = [*change.texts, *(old for old, _ in change.moves)]
-    command = [*GIT, "status", "--porcelain", "-z", "--", *(f":(literal){path}" for path in paths)]
+    ignored = ["--ignored"] if needs_git else []
+    command = [*GIT, "status", "--porcelain", "-z", *ignored, "--"]
     try:
-        ended = run_command(command, folder=root, timeout=_GIT_SECONDS)
+        ended = run_command(
+            [*command, *(f":(literal){path}" for path in paths)], folder=root, timeout=_GIT_SECONDS
+        )
     except (CommandMissingError, CommandTimeoutError):
+        ended = None
+    if ended is None or ended.returncode:
+        if needs_git and paths:
+            message = "this book is not in a git repository, so you could not undo this"
+            hint = "run `git init` and commit the book first, or add --force"
+            raise ConfigError(Finding(Span.whole(root.as_posix()), change.rule, message, hint))
         return
     # The second column compares the file with the index, so staged edits can be restored.
-    edited = [line[3:] for line in ended.stdout.split("\0") if line[1:2].strip("? ")]
-    if ended.returncode == 0 and edited:
+    passed = " " if needs_git else "? "
+    edited = [line[3:] for line in ended.stdout.split("\0") if line[1:2].strip(passed)]
+    if edited:
         message = f"'{edited[0]}' has uncommitted changes"
         if len(edited) > 1:
-            message += f", and so have {len(edited) - 1} more files of this move"
+            message += f", and so have {len(edited) - 1} more files"
         hint = "commit or stash them first, or add --force"
         raise ConfigError(Finding(Span.whole(edited[0]), change.rule, message, hint))
 

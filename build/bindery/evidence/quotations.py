@@ -335,10 +335,21 @@ def _make_excerpt(region: Region, evidence: Evidence) -> Filling | Finding:
 
 
 def _make_fence(region: Region, text: str, language: str) -> Filling:
-    fence = "`" * max([3, *(len(match) + 1 for match in re.findall(r"`{3,}", text))])
-    lines = [f"{fence}{language}", *text.rstrip("\n").split("\n"), fence]
+    lines = _write_fence(text, language)
     body = "\n".join(f"{region.indent}{line}".rstrip() for line in lines)
     return Filling(body, body)
+
+
+def _write_fence(text: str, language: str) -> list[str]:
+    fence = "`" * max([3, *(len(match) + 1 for match in re.findall(r"`{3,}", text))])
+    return [f"{fence}{language}", *text.rstrip("\n").split("\n"), fence]
+
+
+def write_excerpt(name: str, text: str, language: str) -> list[str]:
+    """The lines of a region that quotes an excerpt, as `bindery fill` leaves them."""
+    body = [line.rstrip() for line in _write_fence(text, language)]
+    checksum = compute_checksum("\n".join(body))
+    return [f"<!-- excerpt: {name} -->", *body, f"<!-- /excerpt {checksum} -->"]
 
 
 def _make_value(value: Value, evidence: Evidence) -> Filling | Finding:

@@ -35,7 +35,7 @@ from bindery.core.model import (
     OpenReference,
     Span,
 )
-from bindery.core.report import count_more
+from bindery.core.report import list_more
 from bindery.markdown.parser import BracketNote, Notes, tokenise
 from bindery.markdown.positions import Locator, Rows
 from bindery.markdown.raw_html import (
@@ -51,7 +51,11 @@ from bindery.markdown.slugs import SlugCounter
 
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(?P<title>\S.*)$", re.MULTILINE)
 _HEADING = re.compile("h[1-6]")
-_COMPONENT = re.compile("<[A-Z][a-z]")
+_COMPONENT = re.compile("<([A-Z][a-z][A-Za-z]*)")
+COMPONENT_HINT = (
+    "write in Markdown what it shows: text, an alert ('> [!NOTE]'), an image or a link;"
+    " `bindery import . --convert` does what it can"
+)
 _EXCUSE = re.compile(r"\s*bindery:\s*allow\b(?P<rest>.*)", re.DOTALL)
 _EXCUSE_PARTS = re.compile(r"\s+(?P<rule>[a-z][a-z-]*)\s+because\s+(?P<reason>\S.*)", re.DOTALL)
 
@@ -123,7 +127,8 @@ class _ChapterReader:
                     self._read_html(token, token.content, place, _follow(tokens, index))
         self._rank_headings()
         for found in self.swallowed.values():
-            self.findings.append(replace(found[0], message=found[0].message + count_more(found)))
+            more = list_more([one.span.line for one in found])
+            self.findings.append(replace(found[0], message=found[0].message + more))
         first = next((anchor.title for anchor in self.anchors if anchor.level == 1), "")
         first = first or _find_front_title(tokens)
         return Chapter(
@@ -403,15 +408,19 @@ class _ChapterReader:
     def _report_tag(self, tag: Tag, place: tuple[int, int]) -> None:
         if tag.closing and (tag.name not in HIDDEN_ELEMENTS or tag.name in self.swallowed):
             return  # already reported at its start tag
-        if tag.name in HIDDEN_ELEMENTS:
+        shown = tag.raw.split("\n")[0]
+        hint = f"put it in a code span: `{tag.raw}`" if shown == tag.raw else "use a code span"
+        rule = "swallowed-tag"
+        component = _COMPONENT.match(tag.raw)
+        if component and ("=" in tag.raw or f"</{component[1]}>" in self.source):
+            rule, hint = "foreign-syntax", COMPONENT_HINT
+            message = f"'{shown}' is a component of Docusaurus or Hugging Face; browsers hide it"
+        elif tag.name in HIDDEN_ELEMENTS:
             message = f"GitHub removes the element '{tag.raw}'; the outputs show it as text"
         else:
             message = f"'{tag.raw}' looks like an HTML tag, so browsers hide it"
-        span = Span(self.path, *place, width=len(tag.raw.split("\n")[0]))
-        hint = f"put it in a code span: `{tag.raw}`" if "\n" not in tag.raw else "use a code span"
-        if _COMPONENT.match(tag.raw):
-            hint += "; if it is an MDX component, write in Markdown what it shows"
-        found = Finding(span, "swallowed-tag", message, hint)
+        span = Span(self.path, *place, width=len(shown))
+        found = Finding(span, rule, message, hint)
         self.swallowed.setdefault(tag.name, []).append(found)
 
     def _read_comment(self, text: str, place: tuple[int, int], token: Token) -> None:

@@ -28,6 +28,11 @@ _Passages, _Fences = tuple[_PassageRow, ...], tuple[_FenceRow, ...]
 HIDDEN = "\N{REPLACEMENT CHARACTER}"
 """What is in `Passage.prose` for each character of a code span or formula."""
 
+MARKED = r"(?<![=\w{])==(?P<mark>[^=\s](?:[^=\n]*[^=\s])?)==(?![=\w])"
+INSERTED = r"\^\^(?P<ins>[^\s^](?:[^^\n]*[^\s^])?)\^\^"
+RAISED = r"(?<=[\w)])\^(?P<sup>[^\s^\[\]]+)\^"
+"""Text styles of MkDocs and Pandoc: `==mark==`, `^^insert^^` and `x^2^`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:

@@ -1,10 +1,11 @@
 """`bindery import`: parts, chapters, order and titles from the contents of other tools."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from bindery.check.rules import RULES
-from bindery.core.config import load_config
+from bindery.core.config import Repository, load_config
 from fixture_types import BookMaker, Runner
 
 CHAPTERS = {
@@ -128,17 +129,71 @@ def test_a_folder_is_a_book(make_book: BookMaker, run_bindery: Runner) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("src/SUMMARY.md", "# Summary\n\n- [A](a.md)\n"),
+        (
+            "mkdocs.yml",
+            (
+                "site_name: T\nsite_author: Ada L\nsite_description: >-\n  D:\n  e\n"
+                "site_url: https://a.org/\n"
+                "repo_url: https://b.org/c\ndocs_dir: src\ntheme: {language: de}\n"
+            ),
+        ),
+        (
+            "_quarto.yml",
+            (
+                "lang: de\nbook:\n  title: T\n  author: [name: Ada L]\n  description: 'D: e'\n"
+                "  site-url: https://a.org/\n  repo-url: https://b.org/c\n  chapters: [src/a.md]\n"
+            ),
+        ),
+    ],
+)
+def test_what_the_other_tool_knows_of_the_book(
+    name: str, text: str, make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """Authors, description, language and addresses go into chapters.yaml."""
+    toml = (
+        '[book]\ntitle = "T"\nauthors = ["Ada L"]\ndescription = "D: e"\nlanguage = "de"\n'
+        '[output.html]\ngit-repository-url = "https://b.org/c"\n'
+    )
+    root = make_book({"src/a.md": "# A\n", "book.toml": toml, name: text})
+    (root / "chapters.yaml").unlink()
+    assert run_bindery("import", ".", folder=root).status == 0
+    config = load_config(root, RULES)
+    assert (config.title, config.authors, config.language) == ("T", ("Ada L",), "de")
+    assert (config.description, config.repository) == ("D: e", Repository("https://b.org/c"))
+    assert config.site == ("" if name == "src/SUMMARY.md" else "https://a.org")
+
+
+def test_a_book_of_bindery_has_its_chapters_below_its_folder(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """Without a list of another tool, an import adds new files there and no others."""
+    listed = "title: B\nfolder: book\nparts:\n  - chapters:\n      - a.md\nnot_chapters: [o.md]\n"
+    names = ("README.md", "docs/d.md", "book/a.md", "book/b.md", "book/o.md")
+    root = make_book({"chapters.yaml": listed, **dict.fromkeys(names, "# A\n")})
+    assert run_bindery("import", ".", folder=root).stdout == "chapters.yaml: added: book/b.md\n"
+    (root / "SUMMARY.md").write_text("# Summary\n\n- [D](docs/d.md)\n")
+    ended = run_bindery("import", ".", folder=root)
+    message = "listed in SUMMARY.md, but not below 'book': docs/d.md"
+    assert ended.stdout == f"chapters.yaml: {message}\n"
+
+
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
+        ("book.toml", "[", "book.toml:1:1: error[config]: it cannot be read"),
         ("_toc.yml", "root: [", "_toc.yml:1:1: error[config]: it cannot be read"),
-        ("myst.yml", "version: 1\n", "it does not list chapters as expected: 'project'"),
-        ("SUMMARY.md", "# Summary\n", "SUMMARY.md:1:1: error[config]: it names no chapter"),
+        ("myst.yml", "version: 1\n", "myst.yml:1:1: error[config]: it has no 'project'"),
+        ("SUMMARY.md", "# Summary\n", "SUMMARY.md:1:1: error[config]: it lists no chapters"),
     ],
 )
 def test_contents_that_are_none_are_errors(
     make_book: BookMaker, run_bindery: Runner, name: str, text: str, message: str
 ) -> None:
-    root = make_book({"README.md": "# A\n", name: text})
+    files = {"src/SUMMARY.md": ""} if name == "book.toml" else {}
+    root = make_book({"README.md": "# A\n", **files, name: text})
     (root / "chapters.yaml").unlink()
     ended = run_bindery("import", ".", folder=root)
     assert (ended.status, message in ended.stderr) == (2, True), ended.stderr
@@ -192,10 +247,10 @@ not_chapters: [out.md]
     root = make_book({**texts, "SUMMARY.md": summary, "chapters.yaml": listed})
     ended = run_bindery("import", ".", folder=root)
     assert ended.stdout == (
-        "chapters.yaml: taken out, for there is no such file: gone.md\n"
-        "taken out, for there is no such file: lost.md\n"
+        "chapters.yaml: removed, because the file is gone: gone.md\n"
+        "removed, because the file is gone: lost.md\n"
         "added: b.md\n"
-        "listed by SUMMARY.md, and in 'not_chapters' here: out.md\n"
+        "listed in SUMMARY.md, but left out by 'not_chapters': out.md\n"
         "added: c.md\n"
     ), ended.stderr
     kept, _, _ = listed.partition("      - gone.md")
@@ -210,13 +265,25 @@ not_chapters: [out.md]
 CONVERTED = {
     "mdbook": {
         "src/SUMMARY.md": "# Summary\n\n- [A](a.md)\n- [B](b/README.md)\n",
-        "src/a.md": "# A {#first}\n\n[B](b/index.html#b)\n",
-        "src/b/README.md": "# B\n\n[A](../a.html#first)\n",
+        "src/a.md": "# A {#first}\n\n[B](b/index.html#b)\n\n```rust\n{{#include ../x.rs:p}}\n```\n",
+        "x.rs": "// ANCHOR: p\nlet x = 1;\n// ANCHOR_END: p\n",
+        "src/b/README.md": "# B\n\n[A](../a.html#first)\n\n> **Note**: \\\\(x^2\\\\).\n",
     },
     "mkdocs": {
         "mkdocs.yml": "site_name: M\nnav: [index.md, b.md]\n",
         "docs/index.md": "# A\n\n!!! note\n    See [B](b/#b) and [B](/b/).\n",
-        "docs/b.md": '# B\n\n=== "Tab"\n    `x`\n',
+        "docs/b.md": '# B\n\n=== "Tab"\n    `x`\n\nH~2~O\n\n```py title="x.py"\nx = 1\n```\n',
+    },
+    "zensical": {
+        "zensical.yml": "site_name: Z\nnav: [index.md, b.md]\n",
+        "docs/index.md": "# A\n\n/// note | T\n[B](b.md)\n///\n\nPress ++ctrl+c++.\n",
+        "docs/b.md": "# B { #bee }\n\n[B](#bee)\n",
+    },
+    "jupyter-book": {
+        "_toc.yml": "format: jb-book\nroot: a\nchapters: [file: b]\n",
+        "_config.yml": "title: J\nauthor: Ada\n",
+        "a.md": "# A\n\n```{admonition} T\n:class: tip\n{doc}`b`\n```\n",
+        "b.md": "(bee)=\n# B\n\n```{code-cell} python\nx = 1\n```\n\n{ref}`bee`\n",
     },
     "myst": {
         "index.md": "# A\n\n```{toctree}\nb\n```\n\n{ref}`place`, {doc}`b`, [](b.md), "
@@ -230,16 +297,19 @@ CONVERTED = {
     },
     "hugging-face": {
         "_toctree.yml": "- title: P\n  sections: [{local: a}, {local: b}]\n",
-        "a.mdx": "# A[[a]]\n\n<Tip>\n\n[B](/course/b)\n\n</Tip>\n",
-        "b.mdx": "# B[[b]]\n",
+        "a.mdx": "<CourseFloatingBanner\n  chapter={1}\n  notebooks={[{a: 'b'}]}\n/>\n\n"
+        "# A[[a]]\n\n<Tip warning={true}>\n\n[B](/course/b)\n\n</Tip>\n",
+        "b.mdx": '<FrameworkSwitchCourse {fw} />\n\n# B[[b]]\n\n<Youtube id="x"/>\n',
     },
     "d2l": {
         "index.md": "# A\n\n```toc\nb\n```\n",
         "b.md": "# B\n:label:`sec_b`\n\nSee :ref:`sec_b`.\n",
     },
     "docusaurus": {
-        "a.md": "# A\n\n:::note[T]\nX\n:::\n\n[B](./b.mdx)\n",
-        "b.mdx": "# B\n\n{/* c */}\n",
+        "static/x.svg": "<svg xmlns='http://www.w3.org/2000/svg'/>",
+        "a.md": "# A\n\n![X](@site/static/x.svg) ![X](/x.svg)\n\n:::note\nX\n:::\n\n[B](./b.mdx)\n",
+        "b.mdx": "import Tabs from '@theme/Tabs';\n\n# B\n\n{/* c */}\n\n<Tabs>\n"
+        '<TabItem value="a" label="A">\n\nx\n\n</TabItem>\n</Tabs>\n',
     },
 }
 
@@ -252,22 +322,56 @@ def test_a_converted_book_is_clean(tool: str, make_book: BookMaker, run_bindery:
     (root / "chapters.yaml").unlink()
     shown = run_bindery("import", ".", "--convert", "--dry-run", folder=root)
     assert {name: (root / name).read_text() for name in CONVERTED[tool]} == CONVERTED[tool]
-    ended = run_bindery("import", ".", "--convert", folder=root)
-    assert (ended.status, "left for you: 0 kinds" in ended.stdout) == (0, True), ended
+    ended = run_bindery("import", ".", "--convert", "--force", folder=root)
+    assert (ended.status, "0 kinds of syntax left" in ended.stdout) == (0, True), ended
     assert shown.stdout.partition("--- a/chapters.yaml")[0] in ended.stdout
     checked = run_bindery("check", folder=root)
     assert (checked.status, ", 0 warnings" in checked.stdout) == (0, True), checked.stdout
     assert [chapter.path[-3:] for chapter in load_config(root, RULES).chapters] == [".md", ".md"]
     for output in ("html", "epub"):
         assert "complete: 2 headings" in run_bindery(output, folder=root).stdout
-    again = run_bindery("import", ".", "--convert", folder=root).stdout
+    again = run_bindery("import", ".", "--convert", "--force", folder=root).stdout
     assert again.startswith("rewrites 0 files: nothing\nchapters.yaml: up to date\n")
+
+
+@pytest.mark.parametrize("first", [["import", "."], ["--version"]])
+def test_a_converted_formula_is_read(
+    first: list[str], make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """`maths: true` is set, in a new chapters.yaml and in one that an import wrote before."""
+    root = make_book({"SUMMARY.md": "- [A](a.md)\n", "a.md": "# A\n\nSquared: \\\\(x^2\\\\)\n"})
+    (root / "chapters.yaml").unlink()
+    run_bindery(*first, folder=root)
+    assert run_bindery("import", ".", "--convert", "--force", folder=root).status == 0
+    assert (root / "a.md").read_text() == "# A\n\nSquared: $x^2$\n"
+    assert load_config(root, RULES).maths
+    assert run_bindery("check", folder=root).status == 0
+
+
+@pytest.mark.needs("git")
+def test_a_conversion_can_be_undone(make_book: BookMaker, run_bindery: Runner) -> None:
+    """What git could not restore is converted only with `--force`."""
+    root = make_book({"SUMMARY.md": "- [A](a.md)\n", "a.md": "# A {#a}\n"})
+
+    def refuse() -> str:
+        ended = run_bindery("import", ".", "--convert", folder=root)
+        assert (ended.status, (root / "a.md").read_text()) == (2, "# A {#a}\n")
+        return ended.stderr
+
+    assert refuse().startswith(
+        ".:1:1: error[convert]: this book is not in a git repository, so you could not undo this\n"
+        "  = help: run `git init` and commit the book first, or add --force\n"
+    )
+    subprocess.run(["git", "init", "--quiet", "."], cwd=root, check=True)
+    assert "a.md:1:1: error[convert]: 'a.md' has uncommitted changes\n" in refuse()
+    subprocess.run(["git", "add", "."], cwd=root, check=True)
+    assert run_bindery("import", ".", "--convert", folder=root).status == 0
 
 
 @pytest.mark.parametrize(
     ("listed", "message"),
     [
-        ("", "it names no chapter"),
+        ("", "it lists no chapters"),
         ("README.md\ngone.md\n", "there is no chapter 'gone.md'"),
         ("README.md\n./README.md\n", "the chapter 'README.md' is listed twice"),
     ],

@@ -120,9 +120,8 @@ if "handler" in sys.argv:
     faulthandler.register(signal.SIGUSR1, file=open(f"stacks.{os.getpid()}", "w"), all_threads=True)
 
 def stay():
-    time.sleep(60)
+    print("ready", flush=True); time.sleep(60)
 
-print("ready", flush=True)
 stay()
 """
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
-from bindery.core.report import count_more
-from bindery.markdown.prose import HIDDEN
+from bindery.core.report import list_more
+from bindery.markdown.chapter_reader import COMPONENT_HINT
+from bindery.markdown.prose import HIDDEN, INSERTED, MARKED, RAISED
 
 RULE = Rule("foreign-syntax", Severity.WARNING, "syntax of another book tool is shown as text")
 
@@ -30,7 +31,10 @@ class _Kind(NamedTuple):
 
 _OR_CONVERT = "; `bindery import . --convert` does what it can"
 _ALERT = "write an alert: '> [!NOTE]', and '> ' before each line of its text"
-_INCLUDED = "put here what it includes, or link the file"
+_INCLUDED = (
+    "copy the text here, or link to the file; for code, write '<!-- excerpt: PATH#REGION -->' and"
+    " '<!-- /excerpt -->', and run `bindery fill`"
+)
 _ID = r"#(?!if\b|each\b)[A-Za-z]"
 _CLASS = r"\.[A-Za-z][\w-]*(?=[\s}])"
 _KEY = r"(?:width|height|target|style|class|align|rel|loading|lang|scale|(?:fig|tbl|data)-[\w-]+)="
@@ -39,61 +43,65 @@ _LATEX = _Kind(
     "[",
     r"^\\?\[(?:$|(?=[^\n]*[\\^_=])[^\n]*\]$)",
     "a formula of LaTeX",
-    "write it between '$$', and 'maths: true' in chapters.yaml",
+    "put it between '$$', and write 'maths: true' in chapters.yaml",
 )
 """Its brackets are typed behind a backslash, which readers do not see."""
 
+_INCLUDE = _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}", "an include of mdBook", _INCLUDED + _OR_CONVERT)
 _IN_PROSE = (
-    _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}",
-          "a command of mdBook", _INCLUDED),
+    _Kind("{{#title", r"\{\{#title\b[^{}\n]*\}\}", "a page title of mdBook",
+          "remove it: the title of a chapter is its first heading"),
+    _INCLUDE,
     _Kind("--8<", r'^-+8<-+[ \t]+"[^"\n]*"', "a snippet of MkDocs", _INCLUDED),
     _Kind("{{< {{%", r"\{\{[<%][^{}\n]*\}\}",
-          "a shortcode of Quarto or Hugo", "put here what it stands for, or link it"),
+          "a shortcode of Quarto or Hugo", "write what it shows, or link to it"),
     _Kind(":::", r"^::: (?:[\w-]+\.[\w.-]+|mkdocs-[\w-]+)$",
-          "what a plugin of MkDocs generates", "put here what it generates, or link it"),
+          "what a plugin of MkDocs generates", "write what it generates, or link to it"),
     _Kind(":::", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
           "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT + _OR_CONVERT),
     _Kind(HIDDEN, rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
           "a role of Sphinx or MyST",
-          "write a link, '[text](path.md#anchor)', or the code alone" + _OR_CONVERT),
+          "write a link, '[text](path.md#anchor)', or just the code" + _OR_CONVERT),
     _Kind("!!! ???", r'^(?:!!!|\?\?\?\+?) [a-z][\w-]*(?: inline)?(?: end)?(?: "[^"\n]*")?[ \t]*$',
           "an admonition of MkDocs",
-          _ALERT + "; one that folds is '<details><summary>'" + _OR_CONVERT),
+          _ALERT + ", or use '<details><summary>' if it folds" + _OR_CONVERT),
     _Kind("///", r"^/{3,}[ \t]+[a-z][\w-]*(?:[ \t]*\|[^\n]*)?(?:\n[ \t]+[\w-]+:[^\n]*)*$",
           "a block of PyMdown", _ALERT + _OR_CONVERT),
     _Kind('"', r'^===[!+]? "[^"\n]*"',
           "a tab of MkDocs", "write a heading, or '<details><summary>', per tab" + _OR_CONVERT),
     _Kind("{ )=", rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}|^\([\w:.-]+\)=$",
           "an anchor of Pandoc, Quarto, MkDocs, mdBook or MyST",
-          "leave it out, and link the anchor that GitHub makes of the heading,"
+          "remove it, and link to the anchor that GitHub derives from the heading,"
           " or write '<a id=\"NAME\"></a>' above" + _OR_CONVERT),
     _Kind("{", rf"(?<!\{{)\{{:?[ \t]*(?:toc(?=\}})|{_CLASS}|(?:[\w-]+[ \t]+)?{_KEY})[^{{}}\n]*\}}",
           "a list of attributes for Pandoc, Quarto, MkDocs or Jekyll",
-          'leave it out; the size of an image is in \'<img src="PATH" alt="TEXT" width="400">\''),
+          'remove it; for the size of an image write \'<img src="PATH" alt="TEXT" width="400">\''),
     _Kind("@", r"\[(?:\w+ )*-?@[A-Za-z\d][^\[\]\n]*\]|(?<![\w@/])@(?:fig|tbl|sec|eq|lst)-[\w-]+",
           "a citation or reference of Pandoc or Quarto",
-          "link the source or the place, or write a footnote: '[^1]'"),
+          "link to the source or section, or write a footnote: '[^1]'"),
     _Kind("*[", r"^\*\[[^\]\n]+\]:[ \t]\S[^\n]*", "an abbreviation of MkDocs",
-          "leave it out, and explain it in the text or in a glossary"),
+          "remove it, and explain the term in the text or in a glossary"),
     _Kind("++", r'(?<![\w+])\+\+(?:[a-z0-9-]+|"[^"\n]+")(?:\+(?:[a-z0-9-]+|"[^"\n]+"))*\+\+(?!\w)',
           "a key of MkDocs", "write '<kbd>Ctrl</kbd>+<kbd>C</kbd>'" + _OR_CONVERT),
     _Kind("TOC toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
           "a table of contents of MkDocs or GitLab",
-          "leave it out: GitHub and the outputs list the headings by themselves"),
+          "remove it: GitHub and the outputs list the headings themselves"),
     _Kind(":", r"^:[ \t]+\S+",
           "a definition of Pandoc, MkDocs or Jekyll",
           "write a list, '- **term**: text', or '<dl>'"),
     _LATEX,
     _Kind("{% {{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
           "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
-          "put here what it stands for"),
-    _Kind("import < {", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z]\w*(?=\s|$)|\{/\*"
+          "write what it produces"),
+    _Kind("import < {", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z][\w.]*(?=\s|$)|\{/\*"
           r"|\{#(?:if|each) [^{}\n]*\}|\{:else(?: if)?\b[^{}\n]*\}|\{/(?:if|each)\}",
           "MDX, for Docusaurus or Hugging Face",
-          "write in Markdown what it shows; a remark goes between '<!--' and '-->'"),
+          COMPONENT_HINT + "; a comment goes between '<!--' and '-->'"),
     _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
           "the name of an emoji or icon, which the outputs do not draw",
-          "put the character itself here, or leave it out"),
+          "type the character itself, or remove it"),
+    _Kind("== ^", rf"{MARKED}|{INSERTED}|{RAISED}", "a text style of MkDocs or Pandoc",
+          "write '<mark>', '<ins>' or '<sup>'" + _OR_CONVERT),
 )  # fmt: skip
 """In this order: what one has matched is no longer there for the next."""
 
@@ -117,7 +125,7 @@ _ON_FENCES = (
         "toc eval",
         "^(?:toc|eval_rst)$",
         "a list of contents or a raw block of d2l",
-        "leave it out: chapters.yaml lists the chapters",
+        "remove it: chapters.yaml lists the chapters",
     ),
     _Kind(
         "mermaid",
@@ -134,8 +142,10 @@ def check(scope: Scope) -> Iterator[Finding]:
         if not scope.is_generated(span.path, span.line):
             used.setdefault((span.path, kind.what), []).append((span, words, kind.instead))
     for (_, what), places in used.items():
-        span, words, instead = min(places)
-        message = f"'{words}' is {what}; it is shown as text{count_more(places)}"
+        places.sort()
+        span, words, instead = places[0]
+        more = list_more([place.line for place, _, _ in places])
+        message = f"'{words}' is {what}; it is shown as text{more}"
         yield RULE.find(span, message, instead)
 
 
@@ -158,8 +168,8 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
         for kind, _, end in _find_kinds(_ON_FENCES, fence.info):
             yield kind, fence.opening, f"```{fence.info[:end]}"
         include = fence.code.strip()
-        if re.fullmatch(_IN_PROSE[0].pattern, include):  # a block of nothing else
-            yield _IN_PROSE[0], fence.place(0, 0, len(include)), include
+        if re.fullmatch(_INCLUDE.pattern, include):  # a block of nothing else
+            yield _INCLUDE, fence.place(0, 0, len(include)), include
 
 
 def _find_kinds(kinds: tuple[_Kind, ...], text: str) -> Iterator[tuple[_Kind, int, int]]:

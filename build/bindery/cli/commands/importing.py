@@ -12,8 +12,7 @@ from bindery.core.report import count_noun, format_diff
 
 if TYPE_CHECKING:
     from bindery.book.importing import Imported
-    from bindery.core.repository import Tree
-    from bindery.core.transaction import Change
+    from bindery.core.config import Config
 
 
 @click.command("import")
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 @click.option(
-    "--force", is_flag=True, help="Write chapters.yaml anew; convert what git could not bring back."
+    "--force",
+    is_flag=True,
+    help="Replace chapters.yaml; with --convert, convert even what git cannot restore.",
 )
 def import_book(
     folder: Path,
@@ -33,34 +34,36 @@ def import_book(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Write chapters.yaml from the contents of another tool, or from the folders.
+    """Write chapters.yaml from another tool's list of chapters, or from the folders.
 
-    Reads what is there of chapters-md.txt, SUMMARY.md (mdBook), mkdocs.yml, _toc.yml (Jupyter
-    Book), myst.yml, _quarto.yml, _toctree.yml (Hugging Face), or the toctree of an index.md
-    (Sphinx, d2l). Without any, each folder at the top is a part. A chapters.yaml that is there
-    gets the new chapters and loses those whose file is gone; all else in it stays.
+    Reads the first of these that it finds: chapters-md.txt, SUMMARY.md (mdBook), mkdocs.yml,
+    _toc.yml (Jupyter Book), myst.yml, _quarto.yml, _toctree.yml (Hugging Face), or the toctree of
+    an index.md (Sphinx, d2l). If there is none, each top-level folder becomes a part. In an
+    existing chapters.yaml, new chapters are added and deleted ones removed; the rest stays.
     """
-    from bindery.book.importing import holds_formula, import_contents
-    from bindery.core.repository import Tree
+    from bindery.book.importing import import_contents
+    from bindery.check.rules import RULES
+    from bindery.core.config import FILE_NAME, load_config
 
-    imported = import_contents(folder)
+    is_new = not (folder / FILE_NAME).exists() or (force and not convert)
+    config = None if is_new else load_config(folder, RULES)
+    imported = import_contents(folder, config)
+    has_formulas = False
     if convert:
-        change = _plan_conversion(Tree(folder), imported)
-        maths = imported.maths or any(holds_formula(after) for _, after in change.texts.values())
-        imported = imported.rename(dict(change.moves), maths=maths)
-        if not dry_run:
-            _convert(folder, change, force)
-    _write_list(folder, imported, force, dry_run)
+        imported, has_formulas = _convert(folder, imported, force, dry_run)
+    _write_list(folder, imported, config, has_formulas, dry_run)
     if convert and not dry_run:
         _report_rest(folder)
 
 
-def _plan_conversion(tree: Tree, imported: Imported) -> Change:
-    """What a conversion changes; its diff is printed."""
-    from bindery.core.transaction import Change
+def _convert(folder: Path, imported: Imported, force: bool, dry_run: bool) -> tuple[Imported, bool]:
+    """Print what a conversion changes, and change it; the book afterwards, and whether formulas
+    were converted."""
+    from bindery.core.repository import Tree
+    from bindery.core.transaction import Change, change_files, refuse_uncommitted
     from bindery.rewrite.converting.books import convert_book
 
-    found = convert_book(tree, imported.chapters, imported.folder)
+    found = convert_book(Tree(folder), imported.chapters, imported.folder)
     moves = dict(found.moves)
     for path, (before, after) in found.texts.items():
         sys.stdout.write(format_diff(path, before, after, moves.get(path, path)))
@@ -68,22 +71,21 @@ def _plan_conversion(tree: Tree, imported: Imported) -> Change:
         print(f"{old} becomes {new}")
     counts = [count_noun(count, noun) for noun, count in found.counts.items() if count]
     print(f"rewrites {count_noun(len(found.texts), 'file')}: {', '.join(counts) or 'nothing'}")
-    return Change("convert", found.texts, found.moves)
+    if not dry_run:
+        change = Change("convert", found.texts, found.moves)
+        if not force:
+            refuse_uncommitted(folder, change, needs_git=True)
+        change_files(folder, change)
+    has_formulas = "formula" in found.counts
+    return imported.rename(moves, maths=imported.maths or has_formulas), has_formulas
 
 
-def _convert(folder: Path, change: Change, force: bool) -> None:
-    from bindery.core.transaction import change_files, refuse_uncommitted
-
-    if not force:
-        refuse_uncommitted(folder, change)
-    change_files(folder, change)
-
-
-def _write_list(folder: Path, imported: Imported, force: bool, dry_run: bool) -> None:
-    """Write chapters.yaml, or bring the one that is there up to date."""
+def _write_list(
+    folder: Path, imported: Imported, config: Config | None, has_formulas: bool, dry_run: bool
+) -> None:
+    """Write chapters.yaml, or update the one that is there, which was read as `config`."""
     from bindery.book.updating import update_list
-    from bindery.check.rules import RULES
-    from bindery.core.config import FILE_NAME, load_config
+    from bindery.core.config import FILE_NAME
     from bindery.core.repository import Tree
     from bindery.core.whole_files import write_whole
 
@@ -91,9 +93,10 @@ def _write_list(folder: Path, imported: Imported, force: bool, dry_run: bool) ->
     text, summary, before = imported.write_yaml(), imported.summarise(), ""
     if target.exists():
         before = target.read_text(encoding="utf-8")
-        if not force:
-            config = load_config(folder, RULES)
-            text, said = update_list(before, config, imported.contents, Tree(folder))
+        if config:
+            text, said = update_list(
+                before, config, imported.contents, Tree(folder), maths=has_formulas
+            )
             summary = "\n".join(said) or "up to date"
     if dry_run:
         sys.stdout.write(format_diff(FILE_NAME, before, text))
@@ -110,5 +113,5 @@ def _report_rest(folder: Path) -> None:
 
     inspection = inspect_book(folder)
     left = [found for found in inspection.findings if found.rule == foreign_syntax.RULE.id]
-    summary = f"left for you: {count_noun(len(left), 'kind')} of syntax; then `bindery check`"
+    summary = f"{count_noun(len(left), 'kind')} of syntax left to convert by hand"
     print_findings(left, inspection, Format.TEXT, summary=summary)

@@ -17,6 +17,7 @@ from bindery.book.markdown_files import (
 )
 from bindery.core.repository import Tree
 from bindery.core.transaction import Texts
+from bindery.evidence.excerpts import read_excerpts
 from bindery.markdown.link_typing import Form, write_form
 from bindery.rewrite.converting.chapters import Places, convert_text, find_labels
 
@@ -52,7 +53,7 @@ def convert_book(tree: Tree, paths: Sequence[str], folder: str) -> Conversion:
         for label, (_, title) in find_labels(path, document.chapter.source)
     }
     titles = {moved.get(p, p): _read_title(document) for p, document in documents.items()}
-    places = Places(labels, titles, folder)
+    places = Places(labels, titles, folder, lambda name: read_excerpts(tree, [name])[name])
     counts: Counter[str] = Counter()
     texts: dict[str, tuple[str, str]] = {}
     for path, document in documents.items():
@@ -105,10 +106,11 @@ def _find_meant(form: Form, here: str, places: Places, moved: Mapping[str, str],
     readme = posixpath.join(form.path, "README.md")
     if kind == "file" or (readme in places.titles and not form.tail.startswith("#")):
         return ""
-    starts = [form.path]
+    starts = [form.path, *form.path.split("@site/", 1)[1:]]  # the root, for Docusaurus
     if form.prefix.startswith("/"):
         below = form.path.partition("/")[2]  # without the folder of the book on the web
-        starts += [posixpath.join(places.folder, path) for path in (form.path, below) if path]
+        folders = (places.folder, "static")
+        starts += [posixpath.join(f, path) for f in folders for path in (form.path, below) if path]
     else:  # as seen from the page `here/`, where a site has a folder per page
         folder, page = posixpath.dirname(here), posixpath.splitext(here)[0]
         starts.append(

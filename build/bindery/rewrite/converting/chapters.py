@@ -12,10 +12,14 @@ import posixpath
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bindery.evidence.excerpts import Excerpt
+from bindery.evidence.quotations import write_excerpt
+from bindery.markdown.prose import INSERTED, MARKED, RAISED
 from bindery.markdown.slugs import slugify_heading
+from bindery.rewrite.converting import components
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,8 @@ class Places:
     """The title of each chapter, by its path."""
     folder: str = ""
     """Where the paths of chapters start that begin with a slash."""
+    find_excerpt: Callable[[str], Excerpt] = lambda _: Excerpt(fault="there are no files")
+    """What a file or a part of it says."""
 
     def find_chapter(self, target: str, here: str) -> str:
         """The chapter that a reference without ending names; empty where there is none."""
@@ -57,7 +63,7 @@ _CODE_ROLE = re.compile(
 )
 
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
-_FENCE = re.compile(r"(?P<indent>\s*)(?P<marks>`{3,}|~{3,}|:{3,}|/{3,})\s*(?P<info>[^`]*?)\s*$")
+_FENCE = re.compile(r"(?P<indent>\s*)(?P<marks>`{3,}(?!.*`)|~{3,}|:{3,}|/{3,})\s*(?P<info>.*?)\s*$")
 _MKDOCS = re.compile(
     r"(?P<indent>\s*)(?P<mark>!!!|\?\?\?\+?) (?P<kind>[a-z][\w-]*)(?: [a-z]+)*"
     r'(?: "(?P<title>[^"]*)")?\s*$'
@@ -68,8 +74,21 @@ _CALLOUT = re.compile(r"\{\s*\.callout-(?P<name>\w+)(?P<rest>[^}]*)\}")
 _CONTAINER = re.compile(
     rf"(?P<name>{_KINDS}|details)(?:\[(?P<boxed>[^\]]*)\]|\s+(?P<title>[^{{]*))?(?:\{{[^}}]*\}})?"
 )
-_CELL = re.compile(r"\{(?P<language>python|r|julia|bash|sql|\.[\w+-]+)\b[^}]*\}")
-_TIP = re.compile(r"(?P<indent>\s*)<Tip(?P<warning>\s+warning(?:=\{true\})?)?\s*>(?P<rest>.*)$")
+_CELL = re.compile(r"\{\s*(?P<language>python|r|julia|bash|sql|\.[\w+-]+)\b[^}]*\}")
+_CODE = re.compile(r'(?P<language>[\w+#-]*)\s+(?:[\w-]+="[^"]*").*')
+_ANNOTATION = re.compile(r"(?<=[#/*;%-] )\((\d+)\)!")
+_INCLUDE = re.compile(
+    r"\{\{#(?P<kind>include|rustdoc_include|playground)\s+(?P<path>[^\s:}]+)"
+    r"(?::(?P<name>[A-Za-z][\w-]*)|:(?P<first>\d*)(?P<to>:(?P<last>\d+))?)?(?:\s[^}]*)?\}\}\s*$"
+)
+_QUOTED_ALERT = re.compile(
+    rf"> ?\*\*(?P<kind>{'|'.join(_ALERTS)})(?::?\*\*$|:\*\*|\*\*:)\s*(?P<rest>.*)$", re.I
+)
+_ALERT_IN_HTML = re.compile(rf'(?P<indent>\s*)<div class="(?P<kind>{"|".join(_ALERTS)})">\s*$')
+_GENERATED = re.compile(r"\s*<!-- (?P<kind>table|plot|output|excerpt): ")
+_FRAMEWORK = re.compile(r"\{#if fw === '(?P<name>pt|tf)'\}\s*$")
+_FRAMEWORKS = {"pt": ("PyTorch", "TensorFlow"), "tf": ("TensorFlow", "PyTorch")}
+"""Of the course of Hugging Face: the one that a text is for, and the other."""
 _MARKDOWN_IN_HTML = re.compile(
     r'(?P<indent>\s*)<(?P<tag>figure|div)(?P<before>[^<>]*?)\s+markdown(?:="[^"]*")?'
     r"(?P<behind>[^<>]*)>\s*$"
@@ -98,13 +117,16 @@ _INLINE = re.compile(
     r"|(?<![\w@/\[])@(?P<cross>(?:fig|tbl|sec|eq|lst)-[\w-]+)"
     r"|(?<!\])\[(?P<span>[^\]\[]*)\]\{\.[\w .-]*\}"
     r'|(?<=[):\]])(?P<attributes>\{:?\s*(?:[.#][\w-]+\s*|[\w-]+=(?:"[^"]*"|[^\s{}]+)\s*)+\})'
-    r'|(?<![\w+])\+\+(?P<keys>(?:[a-z0-9-]+|"[^"]+")(?:\+(?:[a-z0-9-]+|"[^"]+"))*)\+\+(?!\w)'
+    r'|(?<![\w+{])\+\+(?P<keys>(?:[a-z0-9-]+|"[^"]+")(?:\+(?:[a-z0-9-]+|"[^"]+"))*)\+\+(?!\w)'
     r"|\{/\*(?P<remark>.*?)\*/\}"
     r"|\\\\\((?P<formula>.+?)\\\\\)"
     r'|<Youtube id="(?P<video>[\w-]+)"\s*/>'
+    r"|(?P<frame><iframe\s[^<>]*>\s*</iframe>)"
+    r"|\$[^$\s](?:[^$\n]*[^$\s])?\$|\]\([^()\s]*\)|</?[a-z][^<>]*>|https?://[^\s)>]+"  # stay
+    rf"|(?<=\w)~(?P<sub>[^~\s]+)~(?!~)|{RAISED}|{MARKED}|{INSERTED}"
 )
 _KINDS_INSIDE = ("role", "sphinx", "empty", "cross", "span", "attributes", "keys", "remark",
-                 "formula", "video")  # fmt: skip
+                 "formula", "video", "frame", "sub", "sup", "mark", "ins")  # fmt: skip
 _ROLE_TARGET = re.compile(r"(?P<text>.*?)\s*<(?P<target>[^<>]+)>$")
 
 
@@ -199,6 +221,15 @@ def _take_options(body: list[str]) -> tuple[dict[str, str], list[str]]:
     return options, rest
 
 
+def _is_code(lines: Sequence[str]) -> bool:
+    """Whether the lines are one block of code."""
+    fence = _FENCE.match(lines[0])
+    if fence is None or fence["marks"][0] not in "`~":
+        return False
+    body = _take_fenced(lines, 0, fence)
+    return body is not None and len(body) + 2 == len(lines)
+
+
 def _indent_lines(lines: Sequence[str], indent: str) -> list[str]:
     return [f"{indent}{line}" if line else "" for line in lines]
 
@@ -245,6 +276,17 @@ class _Converter:
         self, lines: Sequence[str], at: int, *, is_top: bool, in_list: bool
     ) -> tuple[list[str], int] | None:
         line = lines[at]
+        if generated := _GENERATED.match(line):
+            ending = f"<!-- /{generated['kind']}"
+            ends = (n for n in range(at, len(lines)) if lines[n].lstrip().startswith(ending))
+            if (end := next(ends, None)) is not None:
+                return list(lines[at : end + 1]), end + 1 - at
+        if line.startswith("{/*") and not line.rstrip().endswith("*/}"):
+            ends = (n for n in range(at, len(lines)) if lines[n].rstrip().endswith("*/}"))
+            if (end := next(ends, None)) is not None:
+                self.counts["comment"] += 1
+                text = "\n".join(lines[at : end + 1]).rstrip()[3:-3].replace("--", "- -")
+                return [*f"<!--{text}-->".split("\n")], end + 1 - at
         if line.lstrip().startswith("<!--"):
             ends = (n for n in range(at, len(lines)) if "-->" in lines[n])
             count = next(ends, len(lines) - 1) + 1 - at
@@ -252,7 +294,8 @@ class _Converter:
         if line.startswith("    ") and line.strip() and not in_list:  # code
             return [line], 1
         if fence := _FENCE.match(line):
-            body = _take_fenced(lines, at, fence)
+            is_end = fence["marks"][0] == "/" and not fence["info"]
+            body = None if is_end else _take_fenced(lines, at, fence)
             if body is None:
                 return [line], 1
             block = self._convert_fence(fence, body, is_top=is_top and not fence["indent"])
@@ -264,8 +307,8 @@ class _Converter:
                 if block is None
                 else (_indent_lines(block, fence["indent"]), count)
             )
-        readers = (self._read_indented, self._read_tip, self._read_html)
-        for read in (*readers, self._read_image, self._read_line):
+        blocks = (self._read_indented, self._read_quote, self._read_component, self._read_html)
+        for read in (*blocks, self._read_image, self._read_formula, self._read_line):
             if (taken := read(lines, at, is_top)) is not None:
                 return taken
         return self._read_definitions(lines, at)
@@ -316,8 +359,16 @@ class _Converter:
         body = _strip(body)
         is_top = is_top and not indent
         if match.re is _TAB:
-            self.counts["tab"] += 1
-            block = [f"**{match['title']}**", "", *self.convert(body, is_top=is_top)]
+            items = [(match["title"], body)]
+            for number in range(at + count, len(lines)):
+                following = _TAB.match(lines[number])
+                if following and following["indent"] == indent:
+                    body = _take_indented(lines, number + 1, len(indent) + 4)
+                    count = number + 1 + len(body) - at
+                    items.append((following["title"], _strip(body)))
+                elif number >= at + count and lines[number].strip():
+                    break
+            block = self._write_tabs(items, is_top=is_top)
         elif match["mark"] == "!!!":
             block = self._write_alert(match["kind"], match["title"], body, is_top=is_top)
         else:
@@ -326,34 +377,101 @@ class _Converter:
             block = self._write_details(title, body, is_top=is_top, is_open=is_open)
         return _indent_lines(block, indent), count
 
-    def _read_tip(
+    def _write_tabs(self, items: Sequence[tuple[str, list[str]]], *, is_top: bool) -> list[str]:
+        """Tabs below their names; those of code alone as a list, which the site shows as tabs."""
+        self.counts["tab"] += len(items)
+        bodies = [self.convert(body, is_top=is_top) for _, body in items]
+        is_code = len(items) > 1 and all(_is_code(body) for body in bodies)
+        block: list[str] = []
+        for (title, _), body in zip(items, bodies, strict=True):
+            if is_code:
+                block += [f"- {title}:", "", *_indent_lines(body, "  "), ""]
+            else:
+                block += [f"**{title}**", "", *body, ""]
+        return block[:-1]
+
+    def _read_quote(
         self, lines: Sequence[str], at: int, is_top: bool
     ) -> tuple[list[str], int] | None:
-        """`<Tip>` of Hugging Face."""
-        tip = _TIP.match(lines[at])
-        ends = (n for n in range(at, len(lines)) if "</Tip>" in lines[n])
-        if tip is None or (end := next(ends, None)) is None:
+        """A quotation that begins with `**Note:**`."""
+        opening = _QUOTED_ALERT.match(lines[at])
+        if opening is None or not is_top or (at and lines[at - 1].startswith(">")):
             return None
-        text = "\n".join((tip["rest"], *lines[at + 1 : end + 1])) if end > at else tip["rest"]
-        body = text.partition("</Tip>")[0].strip().split("\n")
-        kind = "warning" if tip["warning"] else "tip"
-        block = self._write_alert(kind, None, body, is_top=is_top and not tip["indent"])
-        return _indent_lines(block, tip["indent"]), end + 1 - at
+        quoted = list(itertools.takewhile(lambda line: line.startswith(">"), lines[at:]))
+        rest = [line[1:].removeprefix(" ") for line in quoted[1:]]
+        body = [opening["rest"], *rest] if opening["rest"] else _strip(rest)
+        return self._write_alert(opening["kind"].lower(), None, body, is_top=True), len(quoted)
+
+    def _read_component(
+        self, lines: Sequence[str], at: int, is_top: bool
+    ) -> tuple[list[str], int] | None:
+        """Components, imports, exports and conditions of MDX."""
+        if count := components.count_statements(lines, at):
+            self.counts["MDX statement"] += 1
+            return [], count
+        if (condition := _FRAMEWORK.match(lines[at])) and "{/if}" in lines[at:]:
+            self.counts["MDX statement"] += 1
+            end = lines.index("{/if}", at)
+            body = list(lines[at + 1 : end])
+            middle = body.index("{:else}") if "{:else}" in body else len(body)
+            branches = (body[:middle], body[middle + 1 :])
+            out: list[str] = []
+            for name, branch in zip(_FRAMEWORKS[condition["name"]], branches, strict=True):
+                if any(inside := self.convert(_strip(branch), is_top=is_top)):
+                    out += ["", f"**{name}**", "", *inside]
+            return out[1:], end + 1 - at
+        found = components.read_component(lines, at)
+        if found is None:
+            return None
+        is_top = is_top and not found.indent
+        attributes, name, count = found.attributes, found.name, found.count
+        kind = attributes.get("type", name.lower())
+        if name in components.DROPPED and not found.body:
+            self.counts["component"] += 1
+            block = []
+        elif name in components.UNWRAPPED:
+            self.counts["component"] += 1
+            block = self.convert(found.body, is_top=is_top)
+        elif name in components.LABELS:
+            tabs, count = components.read_siblings(lines, at)
+            labels = components.LABELS[name]
+            items = [
+                (
+                    next((tab.attributes[key] for key in labels if key in tab.attributes), name),
+                    tab.body,
+                )
+                for tab in tabs
+            ]
+            block = self._write_tabs(items, is_top=is_top)
+        elif (name == "Admonition" or kind in _ALERTS) and found.body:
+            kind = "warning" if attributes.get("warning", "false") != "false" else kind
+            title = attributes.get("title")
+            block = self._write_alert(kind, title, found.body, is_top=is_top)
+        else:
+            return None
+        return _indent_lines(block, found.indent), count
 
     def _read_html(
-        self, lines: Sequence[str], at: int, _is_top: bool
+        self, lines: Sequence[str], at: int, is_top: bool
     ) -> tuple[list[str], int] | None:
-        """HTML in which MkDocs reads Markdown: GitHub does so between blank lines."""
-        opening = _MARKDOWN_IN_HTML.match(lines[at])
+        """HTML in which MkDocs reads Markdown: GitHub does so between blank lines. Alerts of
+        mdBook."""
+        opening = _MARKDOWN_IN_HTML.match(lines[at]) or _ALERT_IN_HTML.match(lines[at])
         if opening is None:
             return None
-        tag, indent = opening["tag"], opening["indent"]
+        tag = "div" if opening.re is _ALERT_IN_HTML else opening["tag"]
+        indent = opening["indent"]
         ends = (n for n in range(at, len(lines)) if lines[n].rstrip() == f"{indent}</{tag}>")
         if (end := next(ends, None)) is None:
             return None
-        self.counts["HTML block"] += 1
         body = textwrap.dedent("\n".join(lines[at + 1 : end])).replace("\n<figcap", "\n\n<figcap")
-        inside = self.convert(_strip(body.split("\n")), is_top=False)
+        body_lines = _strip(body.split("\n"))
+        if opening.re is _ALERT_IN_HTML:
+            kind, is_top = opening["kind"], is_top and not indent
+            block = self._write_alert(kind, None, body_lines, is_top=is_top)
+            return _indent_lines(block, indent), end + 1 - at
+        self.counts["HTML block"] += 1
+        inside = self.convert(body_lines, is_top=False)
         head = f"<{tag}{opening['before']}{opening['behind']}>"
         return _indent_lines([head, "", *inside, "", f"</{tag}>"], indent), end + 1 - at
 
@@ -378,7 +496,7 @@ class _Converter:
                 directive["name"], directive["title"], options, rest, is_top=is_top
             )
             if block is None:
-                return self._convert_cell(fence, body)
+                return self._convert_code(fence, body)
             label = options.get("name") or options.get("label")
             return [f'<a id="{label}"></a>', "", *block] if label and block else block
         if fence["marks"][0] == "/":
@@ -386,7 +504,7 @@ class _Converter:
         if info == "toc":  # of d2l
             return self._write_contents(body)
         if fence["marks"][0] != ":":
-            return self._convert_cell(fence, body)
+            return self._convert_code(fence, body)
         if container := _CONTAINER.fullmatch(info):
             title = container["boxed"] or (container["title"] or "").strip() or None
             folds = container["name"] == "details"
@@ -401,8 +519,7 @@ class _Converter:
         options = list(itertools.takewhile(lambda line: line.startswith("    "), body))
         body = _strip(body[len(options) :])
         if kind == "tab":
-            self.counts["tab"] += 1
-            return [f"**{title}**", "", *self.convert(body, is_top=is_top)]
+            return self._write_tabs([(title, body)], is_top=is_top)
         if kind in ("define", "caption", "figure-caption", "table-caption"):
             return None
         if kind == "html":  # its classes are for a style sheet
@@ -421,18 +538,48 @@ class _Converter:
             return self._write_details(title or kind.capitalize(), body, is_top=is_top)
         return self._write_alert(kind, title, body, is_top=is_top)
 
-    def _convert_cell(self, fence: re.Match[str], body: Sequence[str]) -> list[str] | None:
-        """A cell of Quarto, or code with attributes, as code with its language."""
-        cell = _CELL.fullmatch(fence["info"])
-        if cell is None or fence["marks"][0] == ":":
+    def _convert_code(self, fence: re.Match[str], body: Sequence[str]) -> list[str] | None:
+        """Code with its language alone, below its title; code that includes a file as an excerpt.
+        Options of Quarto and what mdBook hides are left out."""
+        info, marks = fence["info"], fence["marks"]
+        if marks[0] == ":":
+            return None
+        if len(body) == 1 and (include := _INCLUDE.match(body[0])):
+            return self._write_include(include)
+        rest = [_ANNOTATION.sub(r"(\1)", line) for line in body]
+        named = []
+        if cell := _CELL.fullmatch(info) or _CODE.fullmatch(info):
+            rest = list(itertools.dropwhile(lambda line: line.startswith("#|"), rest))
+            attributes = _read_attributes(info.strip("{}"))
+            info = cell["language"].lstrip(".")
+            if name := attributes.get("filename") or attributes.get("title"):
+                named = [f"**{name}**" if " " in name else f"`{name}`", ""]
+        elif re.match(r"rust\b", info):
+            rest = [line for line in rest if not re.match(r"\s*#(?:\s|$)", line)]
+            shown = [re.sub(r"^(\s*)##", r"\1#", line) for line in rest]
+            # mdBook hides lines of blocks labelled `rust` only, so `rs` says that this is done.
+            info = f"rs{info.removeprefix('rust')}" if shown != rest else info
+            rest = shown
+        if info == fence["info"] and rest == body:
             return None
         self.counts["code block"] += 1
-        rest = list(body)
-        while rest and rest[0].startswith("#|"):
-            rest = rest[1:]
-        name = _read_attributes(fence["info"].strip("{}")).get("filename")
-        named = [f"`{name}`", ""] if name else []
-        return [*named, f"{fence['marks']}{cell['language'].lstrip('.')}", *rest, fence["marks"]]
+        return [*named, f"{marks}{info}", *rest, marks]
+
+    def _write_include(self, include: re.Match[str]) -> list[str] | None:
+        """An excerpt that `bindery fill` keeps; None where the file has no such part."""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(self.path), include["path"]))
+        if path.endswith(".md"):
+            return None
+        first, last = include["first"] or "", include["last"] or ""
+        part = include["name"] or ""
+        if first or last:
+            part = f"L{first or 1}" + (f"-L{last}" if last else "")
+        name = f"{path}#{part}" if part else path
+        excerpt = self.places.find_excerpt(name)
+        if excerpt.fault or (include["to"] is None and include[0].count(":") > 1):
+            return None
+        self.counts["excerpt"] += 1
+        return write_excerpt(name, excerpt.text, excerpt.language)
 
     def _convert_directive(
         self,
@@ -464,7 +611,7 @@ class _Converter:
             caption = [options["caption"], ""] if options.get("caption") else []
             return [*caption, f"```{language}".rstrip(), *body, "```"]
         if name in ("math", "mermaid"):
-            self.counts["code block"] += 1
+            self.counts["formula" if name == "math" else "code block"] += 1
             return [f"```{name}", *([title] if title else []), *body, "```"]
         if name in ("contents", "tableofcontents") or (name == "toctree" and "hidden" in options):
             self.counts["chapter list"] += 1
@@ -556,11 +703,22 @@ class _Converter:
         if is_first and is_last and (comment := _MYST_COMMENT.match(line)):
             self.counts["comment"] += 1
             return [f"<!-- {comment['text'].replace('--', '- -')} -->"], 1
-        if line.strip() == r"\\[" and r"\\]" in lines[at:]:
-            end = lines.index(r"\\]", at)
-            self.counts["formula"] += 1
-            return ["$$", *lines[at + 1 : end], "$$"], end + 1 - at
+        if (include := _INCLUDE.match(line)) and include["kind"] == "playground":
+            block = self._write_include(include)
+            return None if block is None else (block, 1)
         return None
+
+    def _read_formula(
+        self, lines: Sequence[str], at: int, _is_top: bool
+    ) -> tuple[list[str], int] | None:
+        """`\\\\[ formula \\\\]` of mdBook and Hugging Face, on one line or several."""
+        indent, mark, _ = lines[at].partition(r"\\[")
+        ends = (n for n in range(at, len(lines)) if lines[n].rstrip().endswith(r"\\]"))
+        if not mark or indent.strip() or (end := next(ends, None)) is None:
+            return None
+        body = "\n".join(lines[at : end + 1]).strip()[3:-3].strip().split("\n")
+        self.counts["formula"] += 1
+        return _indent_lines(["$$", *(line.strip() for line in body), "$$"], indent), end + 1 - at
 
     def _write_anchor(self, label: str | None, title: str) -> list[str]:
         """An anchor that links of the book keep; none where GitHub makes the same."""
@@ -606,10 +764,10 @@ class _Converter:
         written: str | None = None
         noun = "reference"
         match kind:
-            case "role":
-                written = self._write_role(match["role"], match["words"])
-            case "sphinx":
-                written = self._write_role(match["sphinx"], match["named"])
+            case "role" | "sphinx":
+                name = match["role"] or match["sphinx"]
+                written = self._write_role(name, match["words"] or match["named"])
+                noun = "formula" if name == "math" else noun
             case "empty":
                 written = self._write_reference(match["empty"].removeprefix("#"), "")
             case "cross":
@@ -626,6 +784,12 @@ class _Converter:
                 written, noun = f"<!--{match['remark']}-->", "comment"
             case "formula":
                 written, noun = f"${match['formula'].strip()}$", "formula"
+            case "frame":
+                attributes = _read_attributes(match["frame"])
+                address = attributes.get("src")
+                written = f"[{attributes.get('title') or address}]({address})" if address else None
+            case "sub" | "sup" | "mark" | "ins":
+                written, noun = f"<{kind}>{match[kind]}</{kind}>", "text style"
             case "video":
                 written = f"[Video](https://www.youtube.com/watch?v={match['video']})"
         if written is None:
