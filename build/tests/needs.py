@@ -53,6 +53,8 @@ def find_missing(thing: str) -> str | None:
         return f"{name} is missing: pip install {name}"
     if shutil.which(thing):
         return None
+    if thing == "mmdc":
+        return "mmdc is missing: npm install -g @mermaid-js/mermaid-cli"
     return f"{thing} is missing: apt install {PACKAGES.get(thing, thing)}"
 
 

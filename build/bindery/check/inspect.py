@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+from bindery.book.diagrams import compare_drawings, find_drawings, list_diagrams
 from bindery.book.glossary import is_glossary
 from bindery.book.load import load_book
 from bindery.book.resolve import resolve_book
@@ -92,6 +93,9 @@ def read_book(
         loaded = load()  # where its links lead is compared with its terms
     resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.parsers)
     chapters, tree = loaded.book.chapters, loaded.tree
+    diagrams = list_diagrams(chapters)
+    drawings = find_drawings(tree, config.figures, diagrams)
+    resolved = replace(resolved, drawings=drawings)
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]
     named = [name for entry in quotations.values() for name in entry.excerpts]
@@ -129,7 +133,8 @@ def read_book(
         ),
     )
     of_chapters = (finding for chapter in chapters for finding in chapter.findings)
-    found = (*loaded.findings, *of_evidence, *of_chapters)
+    of_diagrams = compare_drawings(tree, diagrams, drawings)
+    found = (*loaded.findings, *of_evidence, *of_chapters, *of_diagrams)
     return Inspection(config, tree, resolved, evidence, quotations, found, facts, inputs, key)
 
 

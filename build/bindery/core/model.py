@@ -366,6 +366,8 @@ class ResolvedBook:
 
     book: Book
     links: Mapping[Link, Resolution]
+    drawings: Mapping[str, str] = field(default_factory=dict)
+    """The file of the drawing of each diagram that has one, by the diagram's source."""
 
     def find_target(self, link: Link) -> Target | None:
         """The target for a renderer: the resolved one, the best substitute for a broken link, or

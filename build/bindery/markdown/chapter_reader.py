@@ -36,6 +36,7 @@ from bindery.core.model import (
     Span,
 )
 from bindery.core.report import list_more
+from bindery.markdown.emoji import show_emoji
 from bindery.markdown.parser import BracketNote, Notes, tokenise
 from bindery.markdown.positions import Locator, Rows
 from bindery.markdown.raw_html import (
@@ -166,7 +167,7 @@ class _ChapterReader:
         line = token.map[0]
         col = len(self.lines[line]) - len(self.lines[line].lstrip()) + 1
         span = Span(self.path, line + 1, col, max(len(self.lines[line].strip()), 1))
-        title = _plain_text(children, with_tags=True).strip()
+        title = _plain_text(children, as_shown=True).strip()
         alt = _plain_text(children, with_alt=True).strip()
         level = int(token.tag[1])
         token.meta["slug"] = self._add_heading(level, text, title, alt, span)
@@ -467,19 +468,22 @@ def _follow(items: Sequence[T], index: int) -> Iterator[T]:
 
 
 def _plain_text(
-    children: Iterable[Token], *, with_alt: bool = False, with_tags: bool = False
+    children: Iterable[Token], *, with_alt: bool = False, as_shown: bool = False
 ) -> str:
-    """The text for GitHub's anchor; on request, with alt texts and tags that are shown as text."""
+    """The text for GitHub's anchor, which has the names of emoji; on request, with alt texts, or
+    as it is shown: with tags that are text, and emoji."""
     pieces = []
     for child in children:
         match child.type:
             case "text" | "code_inline" | "text_special" | "math_inline" | "math_inline_double":
                 pieces.append(child.content)
+            case "emoji":
+                pieces.append(child.content if as_shown else child.markup)
             case "softbreak" | "hardbreak":
                 pieces.append("\n")
             case "image" if with_alt:
                 pieces.append(_plain_text(child.children or [], with_alt=True))
-            case "html_inline" if with_tags:
+            case "html_inline" if as_shown:
                 tag = next(iter(split_html(child.content)), None)
                 if isinstance(tag, Tag) and not tag.is_shown:
                     pieces.append(child.content)
@@ -500,6 +504,8 @@ def _split_following(tokens: Iterable[Token]) -> Iterator[Piece]:
                 yield from _split_following(token.children or [])
             case "text" | "code_inline" | "math_inline" | "math_inline_double":
                 yield Text(token.content, 0)
+            case "emoji":
+                yield Text(token.markup, 0)
             case "softbreak" | "hardbreak":
                 yield Text("\n", 0)
 
@@ -511,7 +517,7 @@ def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str, str]:
         match piece:
             case Text(content):
                 text.append(content)
-                shown.append(content)
+                shown.append(show_emoji(content))
             case Tag(name=tag_name, closing=True) if tag_name == name:
                 break
             case Tag(name=tag_name, closing=False) if _HEADING.fullmatch(tag_name):

@@ -25,6 +25,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.gfm import gfm_plugin
 
 from bindery.core.model import BracketShape
+from bindery.markdown.emoji import read_emoji
 
 BlockRule = Callable[[StateBlock, int, int, bool], bool]
 InlineRule = Callable[[StateInline, bool], bool]
@@ -126,6 +127,7 @@ def make_parser(maths: bool = False) -> MarkdownIt:
     _wrap_block_rule(parser, "reference", [], _note_definition)
     _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
+    parser.core.ruler.after("text_join", "emoji", read_emoji)
     return parser
 
 

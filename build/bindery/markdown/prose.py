@@ -43,7 +43,7 @@ class Passage:
     """As a reader sees it: words of links and code spans are there, images are not; lines of the
     source end in a newline."""
     prose: str
-    """The text with code spans and formulas blanked out, as long as `text`."""
+    """The text with code spans, formulas and names of emoji blanked out, as long as `text`."""
     codes: Ranges
     """Where in `text` the code spans are: start and end."""
     formulas: Ranges
@@ -138,10 +138,21 @@ def _iterate_passages(chapter: Chapter) -> Iterator[_PassageRow]:
                     yield kind, text, prose, codes, formulas, line, quotes > 0, index
 
 
+def is_diagram(info: str) -> bool:
+    """Whether a fence with this behind it is a diagram, which GitHub draws."""
+    return info.split()[:1] == ["mermaid"]
+
+
 def read_fences(chapter: Chapter) -> tuple[Fence, ...]:
     """The blocks of code of a chapter in reading order."""
     rows = chapter.facts.derive("fences", _Fences, lambda: tuple(_iterate_fences(chapter)))
     return tuple(Fence(*row, chapter) for row in rows)
+
+
+def read_diagrams(chapter: Chapter) -> tuple[Fence, ...]:
+    """The diagrams of a chapter in reading order."""
+    fences = read_fences(chapter) if "mermaid" in chapter.source else ()
+    return tuple(fence for fence in fences if is_diagram(fence.info))
 
 
 def _iterate_fences(chapter: Chapter) -> Iterator[_FenceRow]:
@@ -180,6 +191,8 @@ def _join_text(children: Sequence[Token]) -> tuple[str, str, Ranges, Ranges]:
         elif child.type.startswith("math_inline"):
             formulas.append((length, length + len(piece)))
             shown = HIDDEN * len(piece)
+        elif child.type == "emoji":
+            shown = " " * len(piece)
         pieces.append(piece)
         prose.append(shown)
         length += len(piece)
@@ -201,6 +214,8 @@ def _read_piece(child: Token) -> str:
     match child.type:
         case "text" | "text_special" | "code_inline" | "math_inline" | "math_inline_double":
             return child.content
+        case "emoji":
+            return child.markup
         case "softbreak" | "hardbreak":
             return "\n"
         case "html_inline" if child.content.lower().startswith("<br"):

@@ -112,9 +112,8 @@ def _read_rows(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[t
 
 def _read_cell(token: Token, span: Span) -> Cell:
     children = token.children or []
-    text = "".join(
-        child.content for child in children if child.type in ("text", "text_special", "code_inline")
-    )
+    texts = ("text", "text_special", "code_inline", "emoji")
+    text = "".join(child.content for child in children if child.type in texts)
     shown = [child for child in children if child.type != "text" or child.content.strip()]
     is_bold = bool(shown) and shown[0].type == "strong_open" and shown[-1].type == "strong_close"
     return Cell(" ".join(text.split()), span, is_bold)

@@ -25,7 +25,7 @@ from bindery.check.quoted_numbers import (
     list_numbers,
 )
 from bindery.core.cache import Cache
-from bindery.core.model import Book, Chapter, Part, ResolvedBook, Span
+from bindery.core.model import Book, Chapter, Part, Span
 from bindery.core.repository import RECORDS_FOLDER
 from bindery.core.wording import Wording
 from bindery.evidence.provenance import Figure
@@ -96,7 +96,7 @@ def append_appendix(inspection: Inspection, cache: Cache | None = None) -> Inspe
     others = tuple(replace(other, links=()) for other in inspection.book.chapters)
     everything = Book((Part("", (*others, chapter)),))
     links = resolve_book(everything, inspection.tree, inspection.config.allowed_schemes).links
-    resolved = ResolvedBook(book, {**inspection.resolved.links, **links})
+    resolved = replace(inspection.resolved, book=book, links={**inspection.resolved.links, **links})
     return replace(inspection, resolved=resolved)
 
 

@@ -228,7 +228,8 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
         elif identifier in wanted.figures:
             found.figures[identifier] = None
         elif identifier in wanted.code_blocks:
-            found.code_blocks[identifier] = fold_space(read_text(element))
+            # The source of a diagram that is drawn describes the drawing.
+            found.code_blocks[identifier] = fold_space(element.get("alt") or read_text(element))
     return found
 
 

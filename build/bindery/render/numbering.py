@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Protocol
 
 from markdown_it.token import Token
 
 from bindery.check.inspect import Inspection
 from bindery.check.rules.repeated_caption import repeats
-from bindery.core.model import Chapter, Link, ResolvedBook, ToFile
+from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToFile
 from bindery.evidence.quotations import Quotations
+from bindery.markdown.captions import Kind, name_exhibit, read_captions
+from bindery.markdown.prose import is_diagram, read_diagrams
 from bindery.markdown.raw_html import Tag, Text
-
-Kind = Literal["table", "figure"]
 
 _AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture", "source", "span"))
 
@@ -29,7 +29,8 @@ _AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture"
 @dataclass(frozen=True, slots=True)
 class Exhibit:
     """A numbered table or figure. `slug` is its id in the inventory of its chapter; the title is
-    empty where it would repeat the heading above."""
+    empty where it would repeat the heading above, and that of the author's caption where there is
+    one in the text."""
 
     kind: Kind
     chapter: str
@@ -37,6 +38,12 @@ class Exhibit:
     label: str
     """Its name in the text: `Table 3.2`."""
     title: str
+    word: str = ""
+    """What it is called without its number: `Table`."""
+    caption: str = ""
+    """The author's caption above it, as plain text."""
+    anchor: str = ""
+    """The anchor of that caption."""
 
 
 def number_chapters(inspection: Inspection) -> Mapping[str, str]:
@@ -62,8 +69,8 @@ def number_chapters(inspection: Inspection) -> Mapping[str, str]:
 def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     """The tables and figures of a book in reading order.
 
-    A title is that of the view that gave the exhibit, else the title of an image. One that repeats
-    the heading above is left out.
+    A title is the author's caption, else that of the view that gave the exhibit, else the title of
+    an image. One that repeats the heading above is left out, but for a caption.
     """
     numbers, words = number_chapters(inspection), inspection.config.wording
     counts: Counter[tuple[Kind, str]] = Counter()
@@ -75,13 +82,36 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     )
     for chapter in inspection.book.chapters:
         prefix = numbers[chapter.path]
+        captions = {
+            name: caption for caption in read_captions(chapter, words) for name in caption.shown
+        }
         for kind, slug, title in _read_exhibits(inspection, chapter, titles):
             counts[kind, prefix] += 1
             count = str(counts[kind, prefix])
             number = f"{prefix}.{count}" if prefix else count
-            label = words("Table {number}" if kind == "table" else "Figure {number}", number=number)
-            exhibits.append(Exhibit(kind, chapter.path, slug, label, title))
+            label, word = name_exhibit(kind, words, number), name_exhibit(kind, words)
+            own = captions.get(slug)
+            text, anchor = (own.text, own.anchor) if own else ("", "")
+            exhibits.append(
+                Exhibit(kind, chapter.path, slug, label, text or title, word, text, anchor)
+            )
     return tuple(exhibits)
+
+
+class _Dialect(Protocol):
+    def write_href(self, target: Target, chapter: Chapter) -> str | None: ...
+
+
+def find_addresses(
+    exhibits: Iterable[Exhibit], dialect: _Dialect, chapter: Chapter
+) -> Mapping[str, Exhibit]:
+    """The exhibits with an anchor by their address, as a chapter writes it in an output."""
+    found = {
+        dialect.write_href(ToChapter(exhibit.chapter, exhibit.anchor), chapter): exhibit
+        for exhibit in exhibits
+        if exhibit.anchor
+    }
+    return {href: exhibit for href, exhibit in found.items() if href is not None}
 
 
 _Exhibits = tuple[tuple[Kind, str, str], ...]
@@ -95,13 +125,14 @@ def _read_exhibits(
     on the titles of the views that it quotes."""
     find = inspection.resolved.find_target
     files = [isinstance(find(link), ToFile) for link in chapter.links if link.is_image]
+    drawn = [fence.code in inspection.resolved.drawings for fence in read_diagrams(chapter)]
     quotations = inspection.quotations.get(chapter.path, Quotations())
     quoted = [titles.get(region.name) for region in quotations.regions]
     return chapter.facts.derive(
         "exhibits",
         _Exhibits,
         lambda: tuple(_Reader(inspection, chapter, titles).read()),
-        given=repr((files, quoted)),
+        given=repr((files, quoted, drawn)),
     )
 
 
@@ -137,6 +168,8 @@ class _Reader:
                     yield from self._read_figure(inline, inline.children or [])
                 case "html_block":
                     yield from self._read_html(token)
+                case "fence" if is_diagram(token.info) and token.content in self._resolved.drawings:
+                    yield "figure", token.meta["id"], ""
                 case _:
                     pass
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from bindery.core.model import Link, ResolvedBook, ToFile
 from bindery.core.repository import Tree
+from bindery.markdown.prose import read_diagrams
 
 _SVG = re.compile(rb"<svg\b[^>]*>")
 _SIDE = re.compile(rb"""\s(width|height)=["'](\d+(?:\.\d+)?)(?:px|(pt))?["']""")
@@ -21,6 +22,9 @@ def list_images(resolved: ResolvedBook) -> Iterator[tuple[Link, str]]:
             is_shown = link.is_image and not link.is_alternative
             if is_shown and isinstance(target, ToFile) and not target.is_folder:
                 yield link, target.path
+        for fence in read_diagrams(chapter):
+            if path := resolved.drawings.get(fence.code):
+                yield Link(path, path, fence.opening, "image", fence.code), path
 
 
 def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:

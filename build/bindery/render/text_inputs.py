@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bindery.core.model import Chapter, ResolvedBook, ToWeb
+from bindery.core.model import Chapter, ResolvedBook, ToFile, ToWeb
+from bindery.markdown.prose import read_diagrams
 from bindery.render.text.content import Additions
 
 
@@ -23,12 +24,14 @@ def list_inputs(
     hrefs = [dialect.write_href(target, chapter) for target in found]
     images = [dialect.write_image(target, chapter) for target in found]
     titles = [web_titles.get(target.url) for target in found if isinstance(target, ToWeb)]
+    drawings = [resolved.drawings.get(fence.code) for fence in read_diagrams(chapter)]
+    drawn = [dialect.write_image(ToFile(path), chapter) for path in drawings if path]
     return {
         "its text": chapter.source,
         "its entry in chapters.yaml": f"{dialect.config.maths} {chapter.title}",
         "its place in the book": dialect.write_id(chapter, ""),
         "the target of a link": repr((targets, hrefs)),
-        "an image": repr(images),
+        "an image": repr((images, drawn)),
         "a note on its numbers": repr(additions),
         "what is known of a web page": repr(titles),
         "the language of the outputs": repr(sorted(dialect.words.texts.items())),

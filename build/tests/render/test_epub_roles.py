@@ -13,7 +13,7 @@ CAPTION = '<span class="label">Figure 1.2</span> A curve'
 
 def dress(body: str) -> str:
     text = f"<html {NAMES}><body><section>{body}</section></body></html>"
-    dressed = dress_chapter(text, {"t": TABLE, "f": FIGURE})
+    dressed = dress_chapter(text, {"t": TABLE, "f": FIGURE}, {})
     section = etree.fromstring(dressed).find(".//{*}section")
     assert section is not None
     inner = "".join(etree.tostring(child, encoding="unicode") for child in section)

@@ -1,5 +1,7 @@
 """Exhibits: tables and figures are numbered by chapter, and their titles do not repeat headings."""
 
+import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from bindery.render.appendix import append_appendix
 from bindery.render.numbering import list_exhibits, number_chapters
 from evidence_book import EPOCH, FILES
 from fixture_types import BookMaker, Runner
+from validators import read_words
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cf"
@@ -64,6 +67,8 @@ def test_exhibits_are_numbered_by_chapter(make_book: BookMaker) -> None:
         ("![A square, one](p.png)\n![Another one](p.png)", ""),
         ('<p align="center"><img src="p.png" alt="Amid it" title="Amid"></p>', "Amid"),
         ('<picture><source srcset="p.png"><img src="p.png" alt="A choice"></picture>', ""),
+        ("**Figure:** Under *this*, `p`\n\n<!-- a remark -->\n![A](p.png 'No')", "Under this, p"),
+        ("**Figure**: Words\n\n![A square](p.png)", ""),
         ("Words and ![a square](p.png) between them.", None),
         ("![A badge](https://example.org/badge.svg)", None),
     ],
@@ -74,6 +79,34 @@ def test_what_a_figure_is_called(make_book: BookMaker, text: str, title: str | N
     root = make_book({"c.md": f"# C\n\n## Under this\n\n{text}\n", "p.png": PIXEL})
     assert list_in(root) == ([] if title is None else [("Figure 1.1", title)])
     assert number_chapters(inspect_book(root)) == {"c.md": "1"}
+
+
+def test_captions_and_references_have_numbers(make_book: BookMaker, run_bindery: Runner) -> None:
+    """The paragraph above a table or image is its caption, in the words of the book's language, and
+    a link to it with the word alone shows its number, from other chapters too."""
+    own = "# Eins\n\nSiehe [Tabelle](b.md#tab), [Abbildung](#bild), [Bild](#bild).\n\n"
+    own += '<a id="bild"></a>**Abbildung:** Der *rote* Punkt.\n\n![Rot](p.svg)\n'
+    there = f'# Zwei\n\n<a id="tab"></a>**Tabelle:** Zahlen.\n\n{TABLE}\n[Abbildung](a.md#bild)\n'
+    dot = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path d="M0 0h9v9z"/></svg>'
+    files = {"a.md": own, "b.md": there, "p.svg": dot}
+    root = make_book(files, extra="language: de\noutputs: {name: b}\n")
+    for command in ("pdf", "epub", "html", "links"):
+        assert run_bindery(command, folder=root).status == 0
+
+    dist = root / "dist"
+    with zipfile.ZipFile(dist / "b.epub") as book:
+        epub = "".join(book.read(f"EPUB/text/ch00{n}.xhtml").decode() for n in (1, 2))
+    site = "".join((dist / "site" / page).read_text() for page in ("a.html", "b.html"))
+    for text in (epub, site):
+        assert re.findall(r'class="book">([^<]*)</a>', text) == [
+            *("Tabelle 2.1", "Abbildung 1.1", "Bild", "Abbildung 1.1"),
+        ]
+        assert "</span> Der <em>rote</em> Punkt.</figcaption></figure>" in text
+        assert '<span class="label">Tabelle 2.1</span> Zahlen.</caption>' in text
+        assert "<strong>" not in text
+    words = " ".join(word.text for word in read_words(dist / "b.pdf"))
+    assert "Siehe Tabelle 2.1" in words
+    assert len(re.findall("(?i)abbildung 1.1", words)) == 3
 
 
 def test_the_title_of_a_view_comes_first(

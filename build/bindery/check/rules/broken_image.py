@@ -79,6 +79,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         for _, link, resolution in scope.iterate_links()
         if link.is_image and isinstance(resolution, ToFile) and not resolution.is_folder
     ]
+    shown += [(Span.whole(path), path) for path in scope.resolved.drawings.values()]
     cover = scope.config.cover
     if cover and scope.config.cover_span and scope.tree.find_kind(cover) == "file":
         shown.append((scope.config.cover_span, cover))

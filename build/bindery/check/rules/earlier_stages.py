@@ -18,6 +18,13 @@ RULES = (
     Rule("stale-output", Severity.ERROR, "a generated table does not match its view"),
     Rule("swallowed-tag", Severity.ERROR, "text disappears because it looks like an HTML tag"),
     Rule("unclosed-region", Severity.ERROR, "a generated region lacks its start or end marker"),
+    Rule(
+        "undrawn-diagram",
+        Severity.WARNING,
+        "a diagram is not drawn",
+        "A block of code in the language `mermaid` has no drawing in `figures/`, beside the "
+        "chapters, so the outputs show its source. `bindery fill` draws it with `mmdc`.",
+    ),
     Rule("unknown-excerpt", Severity.ERROR, "an excerpt names a file or lines that are not there"),
     Rule("unknown-record", Severity.ERROR, "a view or chapter names a missing record"),
     Rule("unknown-view", Severity.ERROR, "a chapter quotes a view that does not exist"),

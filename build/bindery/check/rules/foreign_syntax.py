@@ -83,6 +83,10 @@ _IN_PROSE = (
           "remove it, and explain the term in the text or in a glossary"),
     _Kind("++", r'(?<![\w+])\+\+(?:[a-z0-9-]+|"[^"\n]+")(?:\+(?:[a-z0-9-]+|"[^"\n]+"))*\+\+(?!\w)',
           "a key of MkDocs", "write '<kbd>Ctrl</kbd>+<kbd>C</kbd>'" + _OR_CONVERT),
+    _Kind("[!", r"^\[![A-Za-z]+\][^\n]*",
+          "a callout of Obsidian, which is no alert on GitHub",
+          "write '> [!NOTE]' (or TIP, IMPORTANT, WARNING, CAUTION) alone on its line, and below it"
+          " the title in bold, '> **Title**'"),
     _Kind("TOC toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
           "a table of contents of MkDocs or GitLab",
           "remove it: GitHub and the outputs list the headings themselves"),
@@ -98,8 +102,8 @@ _IN_PROSE = (
           "MDX, for Docusaurus or Hugging Face",
           COMPONENT_HINT + "; a comment goes between '<!--' and '-->'"),
     _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
-          "the name of an emoji or icon, which the outputs do not draw",
-          "type the character itself, or remove it"),
+          "the name of an icon, which the outputs do not draw",
+          "use an emoji that GitHub knows, such as ':rocket:', or remove it"),
     _Kind("== ^", rf"{MARKED}|{INSERTED}|{RAISED}", "a text style of MkDocs or Pandoc",
           "write '<mark>', '<ins>' or '<sup>'" + _OR_CONVERT),
 )  # fmt: skip
@@ -126,12 +130,6 @@ _ON_FENCES = (
         "^(?:toc|eval_rst)$",
         "a list of contents or a raw block of d2l",
         "remove it: chapters.yaml lists the chapters",
-    ),
-    _Kind(
-        "mermaid",
-        r"^mermaid\b",
-        "a diagram, which only GitHub draws",
-        "show an image of it, and keep the source beside it",
     ),
 )
 

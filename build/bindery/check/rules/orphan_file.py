@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, partial
 
+from bindery.book.diagrams import DRAWING
 from bindery.book.load import is_left_out
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Outside, Severity, Span, ToFile, WrongCase
@@ -43,7 +44,8 @@ def check(scope: Scope) -> Iterator[Finding]:
     for path in scope.tree.walk_files(scope.config.folder):
         if path in used or path.endswith(MARKDOWN) or is_left_out(path, scope.config):
             continue
-        if any(path.startswith(f"{folder}/") for folder in known):
+        is_drawing = bool(DRAWING.fullmatch(posixpath.basename(path)))
+        if any(path.startswith(f"{folder}/") for folder in known) and not is_drawing:
             continue
         name = posixpath.basename(path).encode("utf-8", "surrogateescape")
         if any(name in text for text in outside()):
@@ -69,7 +71,7 @@ def _find_targets(scope: Scope) -> tuple[set[str], set[str]]:
     config = scope.config
     tools = (tool.path for tool in config.tools)
     files = {config.cover, config.file, config.baseline, config.link_memory, config.interface}
-    files |= {*tools, *config.style.files}
+    files |= {*tools, *config.style.files, *scope.resolved.drawings.values()}
     folders: set[str] = set()
     for _, _, resolution in scope.iterate_links():
         match resolution:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,8 @@ def fill(
     root: Path,
     only_check: bool,
 ) -> None:
-    """Write tables, values, plots and excerpts into the chapters, and what the book holds into
-    SKILL.md; or compare them."""
+    """Write tables, values, plots and excerpts into the chapters, drawings of diagrams beside them,
+    and what the book holds into SKILL.md; or compare them."""
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
 
@@ -55,6 +56,8 @@ def fill(
 
 def fill_book(inspection: Inspection) -> bool:
     """Write what is not as it should be, and say so. Gives whether anything was written."""
+    from bindery.book.diagrams import NotDrawnError, draw_diagram, list_diagrams
+    from bindery.core.processes import CommandMissingError
     from bindery.core.report import count_noun
     from bindery.core.whole_files import write_whole
     from bindery.evidence.plots.files import draw_figures
@@ -68,6 +71,19 @@ def fill_book(inspection: Inspection) -> bool:
         write_whole(tree.root / name, content)
         print(f"{name}: drawn")
         written = True
+    for source, place in list_diagrams(inspection.book.chapters).items():
+        if source not in inspection.resolved.drawings:
+            try:
+                name, content = draw_diagram(folder, source)
+            except CommandMissingError:  # the finding about the diagram says so
+                break
+            except NotDrawnError as error:
+                print(f"{place.path}:{place.line}: not drawn: {error}", file=sys.stderr)
+                continue
+            (tree.root / name).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(tree.root / name, content)
+            print(f"{name}: drawn")
+            written = True
     for chapter in inspection.book.chapters:
         text, changed = fill_chapter(chapter, quotations[chapter.path], evidence, folder)
         if changed:
@@ -100,5 +116,5 @@ def fill_skill(inspection: Inspection) -> bool:
 _EVIDENCE_RULES = frozenset(
     """bad-data bad-record edited-record bad-view unclosed-region unknown-view unknown-record
     unknown-excerpt edited-output stale-output old-method old-record unsourced-number
-    unused-record stale-skill""".split()
+    unused-record stale-skill undrawn-diagram""".split()
 )

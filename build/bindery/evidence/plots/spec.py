@@ -281,7 +281,7 @@ def _read_words(value: Cell, column: Column) -> str:
         from bindery.markdown.parser import make_parser
 
         (inline,) = make_parser().parseInline(text)
-        kinds = ("text", "text_special", "code_inline", "image")
+        kinds = ("text", "text_special", "code_inline", "image", "emoji")
         text = "".join(c.content for c in inline.children or () if c.type in kinds)
     return show_controls(" ".join(text.split()))
 

@@ -56,6 +56,7 @@ from bindery.render.completeness import (
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images
+from bindery.render.numbering import find_addresses
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.text.content import offer_breaks
 from bindery.render.text.markup import escape_attribute, escape_text
@@ -296,7 +297,9 @@ def _finish(
             text = members.get(f"{_TEXT}/{file}", b"").decode()
             body = bodies[number - 1]
             text = _finish_chapter(text, body, number, chapter, part_title, dialect)
-            members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits, config.wording("Notes"))
+            known = find_addresses(exhibits.values(), dialect, chapter)
+            notes = config.wording("Notes")
+            members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits, known, notes)
     for name, template in (("nav.xhtml", "epub_contents.xhtml"), ("toc.ncx", "epub_toc.ncx")):
         contents = fill_frame(
             template,

@@ -12,17 +12,29 @@ from typing import Any
 from lxml import etree
 
 from bindery.render.numbering import Exhibit
-from bindery.render.text.captions import caption_exhibit, mark_table_notes, name_language
+from bindery.render.text.captions import (
+    caption_exhibit,
+    mark_table_notes,
+    name_language,
+    name_references,
+)
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _TYPE = "{http://www.idpf.org/2007/ops}type"
 _DOCTYPE = "<!DOCTYPE html>"
 
 
-def dress_chapter(text: str, exhibits: Mapping[str, Exhibit], notes: str = "Notes") -> bytes:
+def dress_chapter(
+    text: str,
+    exhibits: Mapping[str, Exhibit],
+    known: Mapping[str, Exhibit],
+    notes: str = "Notes",
+) -> bytes:
     """Dress the XHTML of a chapter. `exhibits` are the numbered tables and figures by their id in
-    the book, and `notes` is what its footnotes are called."""
+    the book, `known` those that may be referred to by address, and `notes` is what its footnotes
+    are called."""
     root = etree.fromstring(text.encode())
+    name_references(root, known)
     mark_table_notes(root)
     for element in list(root.iter()):
         if not isinstance(element.tag, str):  # a comment

@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -42,7 +43,7 @@ from bindery.render.author_style import read_author_style, write_data
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images
-from bindery.render.numbering import Exhibit
+from bindery.render.numbering import Exhibit, find_addresses
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
 from bindery.render.pdf.dressing import dress, name_next
 from bindery.render.pdf.joined import JoinedDialect
@@ -57,6 +58,7 @@ from bindery.render.pdf.typesetting import (
     write_file,
 )
 from bindery.render.picture_sizes import list_images
+from bindery.render.text.captions import name_references
 from bindery.render.text.markup import escape_attribute
 from bindery.render.text.paper import find_paper
 
@@ -117,7 +119,7 @@ def print_chapter(inspection: Inspection, edition: Edition, chapter: Chapter, la
     if last.is_file():
         built = read_links(last)
         places, count = built.places, built.pages
-    alone = ResolvedBook(Book((Part("", (chapter,)),)), inspection.resolved.links)
+    alone = replace(inspection.resolved, book=Book((Part("", (chapter,)),)))
     with tempfile.TemporaryDirectory() as folder, _open_engine(inspection.config):
         tree = inspection.tree
         images, _ = gather_images(tree, alone, inspection.config, Path(folder), lenient=True)
@@ -220,6 +222,9 @@ def _join_book(
         cover_colour=_find_corner_colour(cover) if cover else "",
     )
     tree = etree.fromstring(text, etree.XMLParser(huge_tree=True))
+    for chapter in inspection.book.chapters[:1]:  # an address is the same in all of them
+        exhibits = dialect.list_exhibits(inspection).values()
+        name_references(tree, find_addresses(exhibits, dialect, chapter))
     dress(tree, _find_exhibits(inspection, dialect, bodies), config.wording)
     if only:
         body = next(tree.iter("body"))

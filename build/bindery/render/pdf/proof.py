@@ -87,6 +87,8 @@ class BoxReader:
                 case "headings" | "code_blocks":
                     text_id = identifier
                     self._texts.setdefault(identifier, [])
+                    if tag == "img":  # the drawing of a diagram, which its source describes
+                        self._texts[identifier] = [element.get("alt", "")]
                 case "tables":
                     table_id = identifier
                     self._rows.setdefault(identifier, set())

@@ -10,7 +10,7 @@ from lxml import etree
 
 from bindery.render.glossary import Term, collect_terms, mark_terms
 from bindery.render.numbering import Exhibit
-from bindery.render.text.captions import caption_exhibit, mark_table_notes
+from bindery.render.text.captions import caption_exhibit, mark_table_notes, name_references
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _IN_SIGHT = 8
@@ -45,8 +45,10 @@ class DressedText:
                 block.set("data-line", mark.text)
         etree.strip_tags(self._root, etree.ProcessingInstruction)
 
-    def caption(self, exhibits: Iterable[Exhibit]) -> None:
-        """Give the tables and figures of the chapter their numbers and titles."""
+    def caption(self, exhibits: Iterable[Exhibit], known: Mapping[str, Exhibit]) -> None:
+        """Give the tables and figures of the chapter their numbers and titles, and references to
+        those that are known by an address their numbers."""
+        name_references(self._root, known)
         by_id = {exhibit.slug: exhibit for exhibit in exhibits}
         for element in list(self._root.iter(f"{_XHTML}table", f"{_XHTML}img")):
             exhibit = by_id.get(element.get("id", ""))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bindery.book.glossary import find_glossary
 from bindery.check.inspect import Inspection
 from bindery.core.cache import Cache, recall
-from bindery.core.model import Chapter, ResolvedBook, ToFile
+from bindery.core.model import Book, Chapter, Part, ResolvedBook, ToFile
 from bindery.render.addresses import quote_path, relate
 from bindery.render.glossary import Term
-from bindery.render.numbering import Exhibit
+from bindery.render.numbering import Exhibit, find_addresses
+from bindery.render.picture_sizes import list_images
 from bindery.render.provenance_notes import list_note_inputs, write_additions
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.dressing import DressedText
@@ -57,7 +58,7 @@ class Texts:
         self,
         inspection: Inspection,
         dialect: SiteDialect,
-        exhibits: Iterable[Exhibit],
+        exhibits: Sequence[Exhibit],
         days: Mapping[str, str],
         progress: Progress,
         cache: Cache | None = None,
@@ -82,6 +83,7 @@ class Texts:
         self._days = days
         self._glossary = find_glossary(inspection.book)
         self._exhibits: dict[str, list[Exhibit]] = {}
+        self._labelled = [exhibit for exhibit in exhibits if exhibit.anchor]
         for exhibit in exhibits:
             self._exhibits.setdefault(exhibit.chapter, []).append(exhibit)
         self._chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
@@ -122,10 +124,13 @@ class Texts:
             try:
                 given = self._list_given(chapter)
                 drawings = tuple(self._find_drawings(chapter))
-                make = partial(self._make, given, terms, drawings)
+                known = find_addresses(self._labelled, self._dialect, chapter)
+                make = partial(self._make, given, terms, drawings, known)
                 inputs = {
                     **list_inputs(*given),
-                    "the numbering of its tables and figures": repr(self._exhibits.get(path)),
+                    "the numbering of its tables and figures": repr(
+                        (self._exhibits.get(path), known)
+                    ),
                     "a drawing": repr(drawings),
                     "the glossary": repr(terms),
                 }
@@ -148,13 +153,17 @@ class Texts:
         return {address: self._read(self._glossary).terms if path != self._glossary else ()}
 
     def _make(
-        self, given: _Given, terms: Mapping[str, Sequence[Term]], drawings: Iterable[str]
+        self,
+        given: _Given,
+        terms: Mapping[str, Sequence[Term]],
+        drawings: Iterable[str],
+        known: Mapping[str, Exhibit],
     ) -> _PageText:
         path = given[0].path
         self._dialect.used_files.clear()
         is_glossary = path == self._glossary
         text = DressedText(render_chapter(*given), is_glossary=is_glossary)
-        text.caption(self._exhibits.get(path, ()))
+        text.caption(self._exhibits.get(path, ()), known)
         text.mark_tables()
         text.mark_drawings(drawings)
         own = tuple(text.terms)
@@ -172,13 +181,9 @@ class Texts:
         """The addresses of the drawings of a chapter that know one theme only. A drawing that asks
         for the reader's theme by itself is told it by the browser."""
         tree = self._inspection.tree
-        for link in chapter.links:
-            target = self._inspection.resolved.find_target(link)
-            if (
-                link.is_image
-                and isinstance(target, ToFile)
-                and target.path.lower().endswith(".svg")
-            ):
-                source = self._dialect.write_image(target, chapter)
-                if source and b"prefers-color-scheme" not in tree.read_bytes(target.path):
+        alone = replace(self._inspection.resolved, book=Book((Part("", (chapter,)),)))
+        for _, path in list_images(alone):
+            if path.lower().endswith(".svg"):
+                source = self._dialect.write_image(ToFile(path), chapter)
+                if source and b"prefers-color-scheme" not in tree.read_bytes(path):
                     yield source.src

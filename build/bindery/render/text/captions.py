@@ -1,11 +1,12 @@
-"""What is added to the tree of a chapter: captions of numbered tables and figures, the class of
-notes below tables, names of code languages. All outputs use it; elements may have the namespace
-of XHTML or none. Nothing of the author's text is changed or left out: a caption that the author
-wrote gets the number.
+"""What is added to the tree of a chapter: captions of numbered tables and figures, their numbers
+where the text refers to them, the class of notes below tables, names of code languages. All outputs
+use it; elements may have the namespace of XHTML or none. Nothing of the author's text is changed or
+left out: a caption that the author wrote gets the number, in place of the word before it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -48,14 +49,51 @@ def caption_exhibit(element: Any, exhibit: Exhibit) -> Any:
     caption = holder.find(_like(element, name))
     title = ""
     if caption is None:
+        own = _take_caption(holder) if exhibit.caption else None
         caption, title = etree.Element(_like(element, name)), exhibit.title
         holder.insert(position, caption)
+        if own is not None:
+            _move_caption(own, caption, exhibit)
+            return caption
     label = etree.Element(_like(element, "span"), {"class": "label"})
     title = title or (caption.text or "").lstrip()
     label.text, label.tail = exhibit.label, f" {title}" if title or len(caption) else None
     caption.text = None
     caption.insert(0, label)
     return caption
+
+
+def _take_caption(holder: Any) -> Any:
+    """Take the paragraph above a table or figure out of the text."""
+    box = holder.getparent()
+    block = box if box.get("role") == "region" else holder
+    own = block.getprevious()
+    if own is None or read_name(own) != "p":
+        return None
+    own.getparent().remove(own)
+    return own
+
+
+def _move_caption(own: Any, caption: Any, exhibit: Exhibit) -> None:
+    """Make a caption of the paragraph that an author wrote: the number takes the place of the bold
+    word. Links to a figure lead to the image above the caption."""
+    word = next(child for child in own if read_name(child) == "strong")
+    word.tag, word.text = _like(word, "span"), exhibit.label
+    word.set("class", "label")
+    caption.extend(own)
+    anchor = caption[0]
+    if read_name(anchor) == "a" and exhibit.kind == "figure":
+        caption.getparent().set("id", anchor.get("id"))
+        caption.remove(anchor)
+
+
+def name_references(root: Any, exhibits: Mapping[str, Exhibit]) -> None:
+    """Write the number of a table or figure into the links to it whose text is the word alone.
+    `exhibits` are those that may be referred to, by the address of their anchor."""
+    for link in root.iter() if exhibits else ():
+        exhibit = exhibits.get(link.get("href", "")) if read_name(link) == "a" else None
+        if exhibit is not None and not len(link) and link.text == exhibit.word:
+            link.text = exhibit.label
 
 
 def _make_figure(image: Any) -> Any:

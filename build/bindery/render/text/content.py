@@ -16,8 +16,10 @@ from typing import Protocol
 
 from markdown_it.token import Token
 
-from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToWeb
+from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToFile, ToWeb
 from bindery.core.wording import Wording
+from bindery.markdown.emoji import show_emoji
+from bindery.markdown.prose import is_diagram
 from bindery.markdown.raw_html import VOID_ELEMENTS, Tag, Text
 from bindery.render.text.decimals import find_pads
 from bindery.render.text.highlighting import highlight_code, read_language
@@ -145,6 +147,7 @@ _TAKE_WIDTH: Mapping[str, str] = {
     "ordered_list": "list",
 }
 _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
+_CODE = frozenset(("code", "pre"))
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
 """A short word that a browser would break behind one of these signs."""
 _LONGEST_CODE_ON_ONE_LINE = 30
@@ -343,6 +346,12 @@ class _Writer:
 
     def _write_code(self, token: Token) -> None:
         self._end_open_paragraph()
+        drawing = self.resolved.drawings.get(token.content) if is_diagram(token.info) else None
+        source = self.dialect.write_image(ToFile(drawing), self.chapter) if drawing else None
+        if source is not None:
+            image = self._write_img(token.meta["id"], source, " ".join(token.content.split()), [])
+            self.out.append(f'<p class="figure">{image}</p>\n')
+            return
         language = read_language(token.info) if token.type == "fence" else ""
         columns = None
         if self.dialect.paper is not None:
@@ -558,16 +567,20 @@ class _Writer:
     ) -> None:
         target = self.resolved.find_target(link)
         source = self.dialect.write_image(target, self.chapter) if target is not None else None
-        element_id = self._id(identifier)
         if source is None:
             text = escape_text(alt or link.destination or "image")
             if not isinstance(target, ToWeb):
                 text = self.dialect.words("image missing: {image}", image=text)
-            shown = f'<span id="{element_id}" class="no-image">[{text}]</span>'
+            shown = f'<span id="{self._id(identifier)}" class="no-image">[{text}]</span>'
             if isinstance(target, ToWeb) and not self.links:
                 shown = f'<a class="web" href="{escape_attribute(target.url)}">{shown}</a>'
             self.out.append(shown)
             return
+        self.out.append(self._write_img(identifier, source, alt, extra))
+
+    def _write_img(
+        self, identifier: str, source: ImageSource, alt: str, extra: Sequence[tuple[str, str]]
+    ) -> str:
         size = _write_size(dict(extra))
         extra = [(name, value) for name, value in extra if name not in ("width", "height")]
         if size:
@@ -575,8 +588,8 @@ class _Writer:
         attributes = "".join(f' {name}="{escape_attribute(value)}"' for name, value in extra)
         if source.width and source.height and not size:
             attributes += f' width="{source.width}" height="{source.height}"'
-        self.out.append(
-            f'<img id="{element_id}" src="{escape_attribute(source.src)}" '
+        return (
+            f'<img id="{self._id(identifier)}" src="{escape_attribute(source.src)}" '
             f'alt="{escape_attribute(alt)}"{attributes}/>'
         )
 
@@ -615,7 +628,8 @@ class _Writer:
         for index, piece in enumerate(pieces):
             match piece:
                 case Text(text):
-                    self.out.append(self._escape(text))
+                    shown = text if _CODE.intersection(self.raw) else show_emoji(text)
+                    self.out.append(self._escape(shown))
                 case Tag() if not piece.is_shown:
                     self.out.append(self._escape(piece.raw))
                 case Tag(name=name, closing=True):
@@ -811,7 +825,7 @@ def _read_cell(token: Token, measure_end: Callable[[Link], str]) -> str:
     ends = []
     for child in token.children or []:
         match child.type:
-            case "text" | "code_inline" | "math_inline" | "math_inline_double":
+            case "text" | "code_inline" | "math_inline" | "math_inline_double" | "emoji":
                 text.append(child.content)
             case "softbreak" | "hardbreak":
                 text.append("\n")
