@@ -47,6 +47,7 @@ from bindery.core.model import Book, Chapter, Finding, Part, ResolvedBook, Sever
 from bindery.core.repository import Tree
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.quotations import find_quotations
+from bindery.markdown.captions import read_captions, read_references
 
 __all__ = [
     "CHECKS",
@@ -171,6 +172,8 @@ def prepare_chapter(config: Config, tree: Tree, chapter: Chapter) -> None:
     for module in (broken_maths, old_claim, repeated_caption, unknown_flag):
         for _ in module.check(scope):
             pass
+    read_captions(chapter, config.wording)
+    read_references(chapter, config.wording)
 
 
 def check_book(scope: Scope) -> Iterator[Finding]:
