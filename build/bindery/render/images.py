@@ -101,7 +101,8 @@ def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, in
     """Ending, bytes and size of the image as an ebook carries it. One that fits already, in a
     format that every reader knows, is kept byte for byte."""
     fits = max(image.size) <= MAX_PIXELS
-    if fits and image.format in _KEPT_FORMATS:
+    is_opaque = image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255)
+    if fits and image.format in _KEPT_FORMATS and not is_opaque:
         return image.format.lower().replace("jpeg", "jpg"), data, image.size
     is_photo = image.format in ("JPEG", "MPO")
     converted: Image.Image = image

@@ -11,7 +11,7 @@ PACKAGE = Path(bindery.__file__).parent
 LANGUAGES = [path.stem for path in sorted((PACKAGE / "core/words").glob("*.toml"))]
 SOURCES = [
     path
-    for folder in ("render", "check")
+    for folder in ("markdown", "render", "check")
     for path in (PACKAGE / folder).rglob("*")
     if path.suffix in (".py", ".js", ".html", ".xhtml", ".xml")
     # What these two say is what their tool says in a terminal.

@@ -3,6 +3,8 @@
 A test that fails after an upgrade with "remove ..." brings good news: the engine has learnt it.
 """
 
+import base64
+import io
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -13,8 +15,10 @@ import pytest
 from bindery.render.pdf import engine_patches
 from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
 from bindery.render.text.paper import PAPERS
+from PIL import Image
 from weasyprint.html import UA
 from weasyprint.pdf.tags import _get_pdf_tag
+from weasyprint.text import line_break
 
 PARAGRAPH = (
     "<p><strong>CPU cores.</strong> Token ids need no work worth counting. Images do: with 32 "
@@ -96,6 +100,71 @@ def test_the_engine_still_sets_each_letter_of_a_drawing_apart(
     """Without the patch a word is six pieces."""
     monkeypatch.setattr(engine_patches, "join_letters", lambda original: original)
     assert count_pieces() == 6, "WeasyPrint sets texts whole: remove join_letters"
+
+
+def write_page(body: str) -> bytes:
+    """The PDF of a page with this body, its streams as they are."""
+    setter = Typesetter(PAPERS["a4"], ClosedFetcher((find_package_folder(),)))
+    document = setter.lay_out(ElementTree.fromstring(f"<html><body>{body}</body></html>"))
+    with engine_patches.patched_engine({}):
+        return bytes(document.write_pdf(uncompressed_pdf=True))
+
+
+STYLED = (
+    '<p lang="en">Plain, <b style="letter-spacing: 2pt">spaced</b>, <u>underlined</u>, '
+    '<i style="font-variant-numeric: tabular-nums">1,024</i> and plain again.</p>'
+)
+
+
+def count_set_ups(monkeypatch: pytest.MonkeyPatch) -> tuple[int, bytes]:
+    """How many pieces of text are set up from a style in ten such paragraphs, and their PDF."""
+    described = []
+    original = line_break.get_font_description
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            line_break, "get_font_description", lambda s: described.append(s) or original(s)
+        )
+        written = write_page(10 * STYLED)
+    return len(described), written
+
+
+def test_a_piece_of_text_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks the same, and few are set up; without the patch each is."""
+    few, copied = count_set_ups(monkeypatch)
+    monkeypatch.setattr(engine_patches, "copy_layouts", lambda original: original)
+    many, plain = count_set_ups(monkeypatch)
+    assert copied == plain
+    assert few < 10
+    assert many > 100, "WeasyPrint keeps what it has set up: remove copy_layouts"
+
+
+def find_styles() -> set[int]:
+    """The styles of two elements with the same attribute `style`, and of what is inside."""
+    setter = Typesetter(PAPERS["a4"], ClosedFetcher((find_package_folder(),)))
+    body = 2 * '<p style="widows: 3"><b>x</b></p>'
+    page = setter.lay_out(ElementTree.fromstring(f"<html><body>{body}</body></html>")).pages[0]
+    boxes = page._page_box.descendants()
+    return {id(box.style) for box in boxes if box.element_tag in ("p", "b") and box.element}
+
+
+def test_elements_that_look_alike_share_a_style(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those with the same attribute `style`; without the patch each has its own."""
+    shared = len(find_styles())
+    monkeypatch.setattr(engine_patches, "share_styles", lambda original: original)
+    assert len(find_styles()) > shared, "WeasyPrint shares these styles: remove share_styles"
+
+
+def test_the_data_of_an_opaque_png_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are in the file; without the patch they are compressed again."""
+    file = io.BytesIO()
+    Image.effect_noise((64, 48), 90).convert("RGB").save(file, "PNG", compress_level=1)
+    data = file.getvalue()
+    start = data.index(b"IDAT") + 4
+    pixels = data[start : start + int.from_bytes(data[start - 8 : start - 4], "big")]
+    body = f'<img alt="noise" src="data:image/png;base64,{base64.b64encode(data).decode()}"/>'
+    assert pixels in write_page(body)
+    monkeypatch.setattr(engine_patches, "copy_png", staticmethod)
+    assert pixels not in write_page(body), "WeasyPrint copies PNG data: remove copy_png"
 
 
 def test_the_engine_still_gives_each_element_a_marker_and_notes() -> None:

@@ -30,6 +30,15 @@ def test_the_language_is_the_first_word(info: str, language: str) -> None:
     assert read_language(info) == language
 
 
+def test_words_of_one_colour_are_one_piece() -> None:
+    """With the spaces between and behind them; what has no colour is plain text."""
+    shown = highlight_code('print("a" "b")  # why\nx = not None', "python")
+    assert shown == (
+        '<span class="n">print</span>(<span class="s">"a" "b"</span>)  '
+        '<span class="c"># why</span>\nx = <span class="k">not None</span>'
+    )
+
+
 def test_a_long_line_breaks_behind_a_separator() -> None:
     """A break comes behind a space, a comma or a slash where one is near, and shows a mark."""
     text = highlight_code("alpha beta gamma delta", "", columns=12)

@@ -270,7 +270,7 @@ def _find_block(document: Any, identifier: str) -> Any:
         box
         for page in document.pages
         for box in _walk(page._page_box)
-        if type(box).__name__ == "BlockBox" and box.element.get("id") == identifier
+        if type(box).__name__ == "BlockBox" and box.element.get("data-id") == identifier
     )
 
 

@@ -199,7 +199,7 @@ def test_a_whole_site_lacks_nothing(small_site: Site) -> None:
     [
         (r'<h2 id="figures">Figures</h2>', "", "headings", "figures"),
         (r"<tr><td>3</td>\s*<td>4</td>\s*</tr>", "", "tables", "part of table.1"),
-        (r"echo.{0,20} two", "", "code_blocks", "part of code.1"),
+        (r"echo.{0,20}two", "", "code_blocks", "part of code.1"),
         (r"<img[^>]*>", "", "figures", "figure.1"),
         (r"#bus-bandwidth", "#", "links", "network/index.html#bus-bandwidth"),
         (r"(?s)<article[^>]*>.*</article>", "", "headings", "preface"),

@@ -108,7 +108,10 @@ def _build(
         if paper:
             inspection = replace(inspection, config=replace(inspection.config, paper=paper))
         chapters = len(inspection.book.chapters)
-        for output in outputs or [one for one in ORDER if one in inspection.config.formats]:
+        wanted = outputs or [one for one in ORDER if one in inspection.config.formats]
+        for number, output in enumerate(wanted):
+            if number:
+                gc.collect()  # what the last output left: the program collects nothing by itself
             path = folder / ("site" if output == "html" else f"{inspection.config.name}.{output}")
             findings: Sequence[Finding] = ()
             if output == "html":
@@ -136,8 +139,6 @@ def _build(
                     )  # fmt: skip
             print_troubles([*findings, *proof.report_lacks()], inspection.tree)
             _end_build(proof, edition, folder, path, root)
-            if not outputs:
-                gc.collect()  # before the next output: the program collects nothing by itself
 
 
 def _begin_build(

@@ -45,6 +45,7 @@ def dress(root: Any, exhibits: Mapping[str, Exhibit], words: Wording) -> None:
                     _caption(element, exhibit, words)
             case "pre":
                 name_language(element)
+                _hide_id(element)
             case "span" if element.get("aria-hidden") == "true":
                 element.tag = "artifact"
             case "div" if element.get("class") == "origins":
@@ -147,8 +148,17 @@ def _caption(element: Any, exhibit: Exhibit, words: Wording) -> None:
     share = _SHARE.fullmatch(element.get("style", ""))
     if element.tag == "table" and share:  # the words above a narrow table may be wider than it is
         caption.set("style", f"width: {10_000 / float(share[1]):.4g}%")
-    if element.tag == "img":
+    if element.tag == "table":
+        caption.set("id", _hide_id(element))
+    else:
         caption.getparent().attrib.pop("class", None)
+
+
+def _hide_id(element: Any) -> str:
+    """Take the id from an element with many others inside, and keep it for the proof: the engine
+    computes a style for each element with an id, and for all that is inside it."""
+    element.set("data-id", element.attrib.pop("id"))
+    return str(element.get("data-id"))
 
 
 def _wrap_content(element: Any, name: str) -> None:

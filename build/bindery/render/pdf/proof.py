@@ -82,7 +82,7 @@ class BoxReader:
             elif element.get("class") in NOT_TEXT:
                 text_id = ""
                 chapter = "" if element.get("class") in ADDED else chapter
-            identifier = element.get("id", "")
+            identifier = element.get("data-id") or element.get("id", "")
             match self._kinds.get(identifier):
                 case "headings" | "code_blocks":
                     text_id = identifier
@@ -117,7 +117,7 @@ class BoxReader:
         texts = {
             key: fold_space("".join(self._texts[key]))
             for key in (*wanted.headings, *wanted.code_blocks)
-            if key in self._texts and key in places
+            if key in self._texts
         }
         links: Counter[str] = Counter()
         for href in self._links[chapter].values():
@@ -129,7 +129,7 @@ class BoxReader:
             if leads:
                 links[href] += 1
         return Contents(
-            {k: texts[k] for k in wanted.headings if k in texts},
+            {k: texts[k] for k in wanted.headings if k in texts and k in places},
             {
                 k: (len(self._rows[k]) if rows is not None else None)
                 for k, rows in wanted.tables.items()

@@ -13,13 +13,35 @@ from functools import cache, lru_cache
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
-from pygments.token import STANDARD_TYPES, Token, _TokenType
+from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
 from bindery.render.text.markup import escape_text
 
 WRAP_MARK = '<span class="wrap" aria-hidden="true">\N{RIGHTWARDS ARROW WITH HOOK}</span>'
 
+_CLASSES = {
+    Token: "",
+    Token.Comment: "c",
+    Token.Generic.Deleted: "gd",
+    Token.Generic.Heading: "gh",
+    Token.Generic.Inserted: "gi",
+    Token.Generic.Prompt: "gh",
+    Token.Generic.Subheading: "gh",
+    Token.Keyword: "k",
+    Token.Literal.Number: "m",
+    Token.Literal.String: "s",
+    Token.Name.Attribute: "n",
+    Token.Name.Builtin: "n",
+    Token.Name.Builtin.Pseudo: "",
+    Token.Name.Class: "n",
+    Token.Name.Constant: "m",
+    Token.Name.Decorator: "n",
+    Token.Name.Function: "n",
+    Token.Name.Tag: "n",
+    Token.Operator.Word: "k",
+}
+"""The class of each type of token that the style sheets colour, and of the types below it."""
 _SOFT_BREAK = re.compile(r"[\s,;/&|=]")
 _LOOK_BACK = 24
 Pieces = Iterable[tuple[str, str]]
@@ -37,13 +59,7 @@ def _find_lexer(language: str) -> Lexer | None:
 
 @cache
 def _find_class(kind: _TokenType) -> str:
-    """The short class of a token type, or of the nearest type above it that has one."""
-    current: _TokenType | None = kind
-    while current is not None and current is not Token:
-        if current in STANDARD_TYPES:
-            return STANDARD_TYPES[current]
-        current = current.parent
-    return ""
+    return next(_CLASSES[above] for above in reversed(kind.split()) if above in _CLASSES)
 
 
 def read_language(info: str) -> str:
@@ -58,13 +74,26 @@ def highlight_code(code: str, language: str, columns: int | None = None) -> str:
     pieces: Pieces = [("", code)]
     lexer = _find_lexer(language)
     if lexer is not None:
-        coloured = [(_find_class(kind), text) for kind, text in lexer.get_tokens(code)]
+        coloured = list(_colour(lexer.get_tokens(code)))
         # Some lexers drop what they do not expect; then the code is worth more than its colours.
         if "".join(text for _, text in coloured) == code:
             pieces = coloured
     if columns and any(measure_text(line) > columns for line in code.split("\n")):
         pieces = _break_lines(pieces, columns)
     return "".join(_mark_up(kind, text) for kind, text in pieces).rstrip("\n")
+
+
+def _colour(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[tuple[str, str]]:
+    """Pieces of code with their classes, as few as possible: an engine sets each one apart. Spaces
+    look the same in any class, so they stay with the piece before them."""
+    last, parts = "", list[str]()
+    for kind, text in tokens:
+        found = _find_class(kind)
+        if found != last and text.strip(" "):
+            yield last, "".join(parts)
+            last, parts = found, []
+        parts.append(text)
+    yield last, "".join(parts)
 
 
 def _mark_up(kind: str, text: str) -> str:
