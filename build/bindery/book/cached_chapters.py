@@ -4,7 +4,8 @@ output needs them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from bindery.core.cache import Cache
@@ -20,6 +21,7 @@ from bindery.core.model import (
     Link,
     OpenReference,
 )
+from bindery.core.second_process import has_second_processor, start_copy
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -35,6 +37,9 @@ _FIELDS = {
     "inventory": Inventory,
     "findings": tuple[Finding, ...],
 }
+
+_MANY = 8
+"""So many chapters take longer than starting a second process."""
 
 
 class _LazyTokens(Sequence["Token"]):
@@ -61,40 +66,93 @@ class _LazyTokens(Sequence["Token"]):
         return iter(self._tokens)
 
 
-def read_chapter(
-    cache: Cache | None, path: str, source: str, title: str, *, maths: bool
-) -> Chapter:
-    """A chapter as `parse_chapter` returns it, with the facts that earlier builds worked out. It is
-    stored with all its facts when the cache is closed."""
-    parse = partial(_parse, path, source, title, maths)
-    if cache is None:
-        return parse()
-    name = f"text of {path}"
-    inputs = {"its text": source, "its entry in chapters.yaml": f"{maths} {title}"}
+@dataclass(frozen=True, slots=True)
+class Manuscript:
+    """A chapter that is not parsed yet."""
 
-    def restore(stored: Any) -> Chapter:
+    path: str
+    source: str
+    title: str
+    """That in chapters.yaml, if it has one."""
+    maths: bool
+
+    def parse(self) -> Chapter:
+        # Imported here: if every chapter is in the cache, no parser is needed.
+        from bindery.markdown.chapter_reader import parse_chapter
+
+        return parse_chapter(self.path, self.source, self.title, maths=self.maths)
+
+    def restore(self, stored: Any) -> Chapter:
+        """The chapter from what `write_chapter` wrote."""
         values = {key: make_reader(kind)(stored[key]) for key, kind in _FIELDS.items()}
-        facts, tokens = Facts(stored["facts"]), _LazyTokens(parse)
-        return Chapter(path=path, source=source, tokens=tokens, facts=facts, **values)
+        facts, tokens = Facts(stored["facts"]), _LazyTokens(self.parse)
+        return Chapter(path=self.path, source=self.source, tokens=tokens, facts=facts, **values)
 
-    restored = cache.read(name, inputs, restore)
-    chapter = restored or parse()
+    def recall(self, cache: Cache) -> Chapter | None:
+        """The chapter as `parse` returns it, with the facts that earlier builds worked out."""
+        return cache.read(f"text of {self.path}", self._list_inputs(), self.restore)
 
-    def store() -> None:
-        rebuilt = chapter.facts.rebuilt
-        if restored:
-            reasons = {f"{fact} of {path}": reason for fact, reason in rebuilt.items()}
-            cache.rebuilt.update(reasons)
-        if rebuilt or not restored:
-            fields: dict[str, Any] = {key: write_value(getattr(chapter, key)) for key in _FIELDS}
-            cache.store(name, inputs, {**fields, "facts": chapter.facts.write()})
+    def keep(self, cache: Cache, chapter: Chapter, *, is_recalled: bool) -> None:
+        """Store the chapter with all its facts when the cache is closed."""
 
-    cache.do_at_end(store)
+        def store() -> None:
+            rebuilt = chapter.facts.rebuilt
+            if is_recalled:
+                reasons = {f"{fact} of {self.path}": reason for fact, reason in rebuilt.items()}
+                cache.rebuilt.update(reasons)
+            if rebuilt or not is_recalled:
+                cache.store(f"text of {self.path}", self._list_inputs(), write_chapter(chapter))
+
+        cache.do_at_end(store)
+
+    def _list_inputs(self) -> dict[str, str]:
+        return {
+            "its text": self.source,
+            "its entry in chapters.yaml": f"{self.maths} {self.title}",
+        }
+
+
+def write_chapter(chapter: Chapter) -> dict[str, Any]:
+    """A chapter and its facts as JSON."""
+    fields: dict[str, Any] = {key: write_value(getattr(chapter, key)) for key in _FIELDS}
+    return {**fields, "facts": chapter.facts.write()}
+
+
+def read_chapters(
+    manuscripts: Sequence[Manuscript],
+    cache: Cache | None,
+    prepare: Callable[[Chapter], object] = lambda _: None,
+) -> list[Chapter]:
+    """Chapters as they are parsed, from the cache if they are there. The others are parsed, and
+    `prepare` works out facts of them, by two processes if they are many."""
+    recalled = {one.path: one.recall(cache) for one in manuscripts} if cache else {}
+    chapters = {path: chapter for path, chapter in recalled.items() if chapter}
+    missing = [one for one in manuscripts if one.path not in chapters]
+
+    def parse(one: Manuscript) -> Chapter:
+        chapter = one.parse()
+        prepare(chapter)
+        return chapter
+
+    if len(missing) >= _MANY and has_second_processor():
+        theirs, missing = missing[::2], missing[1::2]
+        wait = start_copy(lambda: [write_chapter(parse(one)) for one in theirs])
+        chapters |= {one.path: parse(one) for one in missing}
+        written = wait()
+        if written is None:
+            missing = theirs
+        else:
+            missing = []
+            for one, stored in zip(theirs, written, strict=True):
+                chapters[one.path] = one.restore(stored)
+    chapters |= {one.path: parse(one) for one in missing}
+    if cache:
+        for one in manuscripts:
+            one.keep(cache, chapters[one.path], is_recalled=recalled[one.path] is not None)
+    return [chapters[one.path] for one in manuscripts]
+
+
+def read_chapter(manuscript: Manuscript, cache: Cache | None) -> Chapter:
+    """One chapter as it is parsed, from the cache if it is there."""
+    (chapter,) = read_chapters((manuscript,), cache)
     return chapter
-
-
-def _parse(path: str, source: str, title: str, maths: bool) -> Chapter:
-    # Imported here: if every chapter is in the cache, no parser is needed.
-    from bindery.markdown.chapter_reader import parse_chapter
-
-    return parse_chapter(path, source, title, maths=maths)

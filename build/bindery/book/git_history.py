@@ -69,25 +69,27 @@ def read_file_at(root: Path, rev: str, path: str) -> str:
     return ask_git(root, "cat-file", "blob", f"{_find_base(root, rev)}:./{path}")
 
 
-def find_last_changes(root: Path) -> Mapping[str, str]:
-    """The date, as in 2026-11-20, of the last commit to each file below `root`, by path. Empty
-    without git, outside a repository, and in a shallow clone."""
-    try:
-        return _read_days(root, read_refs(root))
-    except ConfigError:
-        return {}
-
-
 def read_refs(root: Path) -> str:
-    """All branches and tags with their commits: the history is unchanged as long as this is. Raises
-    ConfigError if git is not available."""
-    return ask_git(root, "show-ref", "--head")
+    """All branches and tags with their commits, and whether the clone is shallow: the history is
+    unchanged as long as this is. Empty outside a repository and without git."""
+    try:
+        refs = ask_git(root, "show-ref", "--head")
+        return refs and refs + ask_git(root, "rev-parse", "--is-shallow-repository")
+    except ConfigError:
+        return ""
 
 
-@lru_cache(maxsize=2)
-def _read_days(root: Path, _refs: str) -> Mapping[str, str]:
+def is_shallow(refs: str) -> bool:
+    """Whether a clone with these refs has only the newest commits."""
+    return not refs.endswith("false\n")
+
+
+@lru_cache(maxsize=2)  # in watch mode the history rarely changes
+def find_last_changes(root: Path, refs: str) -> dict[str, str]:
+    """The date, as in 2026-11-20, of the last commit to each file below `root`, by path. Empty
+    without a history and in a shallow clone."""
     log = ("log", "--format=%x00%cs", "--name-only", "--relative", "--no-renames", "--", ".")
-    if ask_git(root, "rev-parse", "--is-shallow-repository").strip() != "false":
+    if not refs or is_shallow(refs):
         return {}
     text = ask_git(root, "-c", "core.quotePath=false", *log)
     days: dict[str, str] = {}
@@ -118,13 +120,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The commits behind a build, newest first, and their tags. A shallow clone has only the
-    newest commits."""
+    """The commits behind a build, newest first, and their tags."""
 
     commits: tuple[Commit, ...]
     tags: Mapping[str, tuple[str, ...]]
     """Tag names by commit id."""
-    is_shallow: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +137,13 @@ class Hunk:
     added: tuple[str, ...]
 
 
-def read_history(root: Path) -> History | None:
-    """The commits behind a book; None without git or outside a repository."""
-    try:
-        text = ask_git(root, "log", "--no-show-signature", "--format=%H%x00%cI%x00%s%x00")
-        shallow = ask_git(root, "rev-parse", "--is-shallow-repository").strip()
-        form = "--format=%(objectname) %(*objectname) %(refname:short)"
-        tags = ask_git(root, "for-each-ref", form, "refs/tags/v*")
-    except ConfigError:
-        return None
+def read_history(root: Path) -> History:
+    """The commits behind a book. A shallow clone has only the newest ones. Raises ConfigError if
+    git fails."""
+    log = ("log", "--no-show-signature", "--format=%H%x00%cI%x00%s%x00")
+    text = ask_git(root, *log, must_work=True)
+    form = "--format=%(objectname) %(*objectname) %(refname:short)"
+    tags = ask_git(root, "for-each-ref", form, "refs/tags/v*")
     fields = text.split("\0")[:-1]
     commits = tuple(
         Commit(fields[i].strip(), fields[i + 1], show_controls(fields[i + 2]))
@@ -156,7 +154,7 @@ def read_history(root: Path) -> History | None:
         *ids, name = line.split()
         # For an annotated tag, the second id is the commit's.
         names[ids[-1]] = (*names.get(ids[-1], ()), name)
-    return History(commits, names, shallow != "false") if commits else None
+    return History(commits, names)
 
 
 def read_changes(root: Path, paths: Iterable[str]) -> Mapping[str, Mapping[str, Sequence[Hunk]]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from bindery.book.cached_chapters import read_chapter
+from bindery.book.cached_chapters import Manuscript, read_chapter, read_chapters
 from bindery.core.cache import Cache
 from bindery.core.config import ChapterEntry, Config
 from bindery.core.model import Book, Chapter, Finding, Part, Span
@@ -27,31 +27,35 @@ class Loaded:
 
 
 def load_book(
-    config: Config, only: Container[str] | None = None, cache: Cache | None = None
+    config: Config,
+    only: Container[str] | None = None,
+    cache: Cache | None = None,
+    prepare: Callable[[Tree, Chapter], object] = lambda *_: None,
 ) -> Loaded:
     """Read every listed chapter, and parse all of them, or `only` some. Unchanged chapters come
-    from the cache. A chapter that cannot be read becomes a finding."""
+    from the cache; `prepare` works out facts of the others. A chapter that cannot be read becomes
+    a finding."""
     tree = Tree(config.root, cache.open_facts("facts about files", {}) if cache else None)
     findings: list[Finding] = []
-    parsers: dict[str, Callable[[], Chapter]] = {}
-    parts = []
-    for part in config.parts:
-        chapters = []
-        for entry in part.chapters:
-            source = _read_chapter(tree, entry, config)
-            if isinstance(source, Finding):
-                findings.append(source)
-                continue
-            parsers[entry.path] = partial(
-                read_chapter, cache, entry.path, source, entry.title, maths=config.maths
-            )
-            if only is None or entry.path in only:
-                chapters.append(parsers[entry.path]())
-        parts.append(Part(part.title, tuple(chapters)))
+    manuscripts: dict[str, Manuscript] = {}
+    for entry in config.chapters:
+        source = _read_chapter(tree, entry, config)
+        if isinstance(source, Finding):
+            findings.append(source)
+        else:
+            manuscripts[entry.path] = Manuscript(entry.path, source, entry.title, config.maths)
+    wanted = [one for path, one in manuscripts.items() if only is None or path in only]
+    read = read_chapters(wanted, cache, partial(prepare, tree))
+    chapters = {chapter.path: chapter for chapter in read}
+    parts = tuple(
+        Part(part.title, tuple(chapters[e.path] for e in part.chapters if e.path in chapters))
+        for part in config.parts
+    )
     if config.cover and config.cover_span and tree.find_kind(config.cover) != "file":
         message = f"there is no cover image '{config.cover}'"
         findings.append(Finding(config.cover_span, "missing-image", message))
-    return Loaded(Book(tuple(parts)), tree, tuple(findings), parsers)
+    parsers = {path: partial(read_chapter, one, cache) for path, one in manuscripts.items()}
+    return Loaded(Book(parts), tree, tuple(findings), parsers)
 
 
 def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Finding:

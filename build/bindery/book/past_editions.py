@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
-from bindery.book.git_history import Commit, Hunk, read_changes, read_history, read_refs
+from bindery.book.git_history import Commit, Hunk, is_shallow, read_changes, read_history
+from bindery.core.cache import Cache, recall
 from bindery.core.config import Config
 from bindery.core.model import ConfigError
 from bindery.core.repository import MARKDOWN, RECORDS_FOLDER
@@ -91,29 +92,34 @@ class Editions:
     """Whether the history is complete, not a shallow clone's."""
 
 
-def find_editions(config: Config, titles: Mapping[str, str], log: str) -> Editions | None:
+def find_editions(
+    config: Config, titles: Mapping[str, str], log: str, refs: str, cache: Cache | None = None
+) -> Editions | None:
     """The editions of a book with these chapter titles by path and this change log; None without a
-    git history."""
+    git history. `refs` are those of its repository."""
+    if not refs:
+        return None
     former = tuple((move.old, move.new) for move in config.moved)
+    chapters = tuple(titles.items())
+    inputs = {
+        "the history": refs,
+        "the title of a chapter": repr((chapters, former, config.data)),
+        "the change log": log,
+    }
+    read = partial(_read_editions, config.root, refs, config.data, chapters, former, log)
     try:
-        refs = read_refs(config.root)
+        return recall(cache, "editions", inputs, Editions, read)
     except ConfigError:
         return None
-    return _read_editions(config.root, refs, config.data, tuple(titles.items()), former, log)
 
 
 @lru_cache(maxsize=2)  # in watch mode the history rarely changes
 def _read_editions(
     root: Path, refs: str, data: str, chapters: _Pairs, moved: _Pairs, log: str
-) -> Editions | None:
+) -> Editions:
     history = read_history(root)
-    if history is None:
-        return None
     titles, former = dict(chapters), dict(moved)
-    try:
-        patches = read_changes(root, (*titles, *former, data, RECORDS_FOLDER))
-    except ConfigError:
-        return None
+    patches = read_changes(root, (*titles, *former, data, RECORDS_FOLDER))
     commits = history.commits[:MOST_COMMITS]
     notes = read_change_log(log)
     editions = []
@@ -126,7 +132,7 @@ def _read_editions(
         subjects = [Subject(p, title, tuple(found[p])) for p, title in named if p in found]
         told = notes.get(tag.removeprefix("v") or _UNRELEASED, "")
         editions.append(PastEdition(tag, tuple(c for _, c in members), tuple(subjects), told))
-    is_whole = not history.is_shallow and len(commits) == len(history.commits)
+    is_whole = not is_shallow(refs) and len(commits) == len(history.commits)
     return Editions(tuple(editions), commits, history.tags, is_whole)
 
 

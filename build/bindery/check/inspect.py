@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +13,7 @@ from bindery.book.diagrams import compare_drawings, find_drawings, list_diagrams
 from bindery.book.glossary import is_glossary
 from bindery.book.load import load_book
 from bindery.book.resolve import resolve_book
-from bindery.check.rules import RULES, Scope, check_book
+from bindery.check.rules import RULES, Scope, check_book, prepare_chapter
 from bindery.core.build_date import read_latest_start, read_today
 from bindery.core.cache import Cache
 from bindery.core.config import Config, load_config
@@ -41,6 +42,8 @@ class Inspection:
     findings: tuple[Finding, ...]
     facts: Facts = field(default_factory=Facts)
     """Facts about the evidence and the quotations together."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """What the evidence depends on, by what the user calls it; empty without a cache."""
     evidence_key: object = None
     """What the evidence was gathered from; that of another inspection is the same if this is."""
 
@@ -67,7 +70,8 @@ def inspect_book(
     these: the findings in them are the same, others are not all there, and it is quicker.
     The cache does not change the result.
     """
-    return find_faults(read_book(root, only=only, cache=cache), since=since)
+    read = read_book(root, only=only, cache=cache, prepare=prepare_chapter)
+    return find_faults(read, since=since)
 
 
 def read_book(
@@ -76,14 +80,17 @@ def read_book(
     only: Collection[str] = (),
     before: Inspection | None = None,
     cache: Cache | None = None,
+    prepare: Callable[[Config, Tree, Chapter], object] = lambda *_: None,
 ) -> Inspection:
     """The same, of findings only what reading comes upon: no rule has been asked. The evidence is
-    that of an inspection `before` where none of its files has changed since."""
+    that of an inspection `before` where none of its files has changed since. `prepare` works out
+    facts of a chapter that was not in the cache."""
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
-    loaded = load_book(config, only if is_part else None, cache)
+    load = partial(load_book, config, cache=cache, prepare=partial(prepare, config))
+    loaded = load(only if is_part else None)
     if is_part and any(map(is_glossary, loaded.book.chapters)):
-        loaded = load_book(config, cache=cache)  # where its links lead is compared with its terms
+        loaded = load()  # where its links lead is compared with its terms
     resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.parsers)
     chapters, tree = loaded.book.chapters, loaded.tree
     diagrams = list_diagrams(chapters)
@@ -100,19 +107,18 @@ def read_book(
 
     key = _read_stamps(tree, config), tuple(quoted), read_today()
     facts = Facts()
+    inputs: dict[str, str] = {}
     if before is not None and before.evidence_key == key:
         evidence = replace(before.evidence, excerpts=excerpts)
-    elif cache is not None and _has_evidence(tree, config):
-        evidence = cast(Evidence, LateEvidence(gather))
-        inputs = {
-            "the evidence": hash_evidence(tree, config),
-            "a quotation": repr((quotations, excerpts)),
-            "the day": str(read_today()),
-        }
-        part = f" of {', '.join(quotations)}" if is_part else ""
-        facts = cache.open_facts(f"findings about quotations{part}", inputs)
-    else:
+    elif cache is None:
         evidence = gather()
+    else:
+        evidence = cast(Evidence, LateEvidence(gather))
+        inputs = {"the evidence": hash_evidence(tree, config), "the day": str(read_today())}
+        if _has_evidence(tree, config):
+            part = f" of {', '.join(quotations)}" if is_part else ""
+            quoting = {**inputs, "a quotation": repr((quotations, excerpts))}
+            facts = cache.open_facts(f"findings about quotations{part}", quoting)
     of_evidence = facts.derive(
         "quotations",
         tuple[Finding, ...],
@@ -129,7 +135,7 @@ def read_book(
     of_chapters = (finding for chapter in chapters for finding in chapter.findings)
     of_diagrams = compare_drawings(tree, diagrams, drawings)
     found = (*loaded.findings, *of_evidence, *of_chapters, *of_diagrams)
-    return Inspection(config, tree, resolved, evidence, quotations, found, facts, key)
+    return Inspection(config, tree, resolved, evidence, quotations, found, facts, inputs, key)
 
 
 def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:

@@ -41,19 +41,25 @@ class Quoted:
 
 def find_quoted(inspection: Inspection) -> Quoted:
     """The book's quotations, leaving out edited, stale and untraceable ones."""
-    evidence = inspection.evidence
     chapters: dict[str, tuple[Region | Value, ...]] = {}
-    records: dict[str, str] = {}
     judged = inspection.facts.derive("sound quotations", _Judged, lambda: _judge(inspection))
     for (path, entry), verdicts in zip(inspection.quotations.items(), judged, strict=True):
         sound = [one for one, is_sound in zip(entry, verdicts, strict=True) if is_sound]
         if sound:
             chapters[path] = tuple(sorted(sound, key=lambda quotation: quotation.opening))
-            for quotation in chapters[path]:
-                for number in list_numbers(quotation, evidence):
-                    for name in number.records:
-                        records.setdefault(name, f"R{len(records) + 1}")
-    return Quoted(chapters, records)
+
+    def number_records() -> dict[str, str]:
+        numbers = (
+            number
+            for quotations in chapters.values()
+            for quotation in quotations
+            for number in list_numbers(quotation, inspection.evidence)
+        )
+        names = dict.fromkeys(name for number in numbers for name in number.records)
+        return {name: f"R{count}" for count, name in enumerate(names, 1)}
+
+    kind = dict[str, str]
+    return Quoted(chapters, inspection.facts.derive("quoted records", kind, number_records))
 
 
 _Judged = tuple[tuple[bool, ...], ...]

@@ -92,16 +92,14 @@ class Cache:
     ) -> T:
         """The stored result of this type, or a new one, which is stored."""
 
-        def restore(value: Any) -> T:
-            result = make_reader(kind)(value)
-            if not isinstance(result, kind):
-                raise TypeError(f"not a {kind.__name__}")
+        def restore(stored: Any) -> T:
+            result: T = make_reader(kind)(stored["result"])
             return result
 
         result = self.read(name, inputs, restore)
         if result is None:
             result = make()
-            self.store(name, inputs, write_value(result))
+            self.store(name, inputs, {"result": write_value(result)})
         return result
 
     def open_facts(self, name: str, inputs: Mapping[str, str]) -> Facts:
@@ -147,6 +145,13 @@ class Cache:
                 break
             os.unlink(path)  # noqa: PTH108
             excess -= size
+
+
+def recall(
+    cache: Cache | None, name: str, inputs: Mapping[str, str], kind: type[T], make: Callable[[], T]
+) -> T:
+    """A result of the cache, or without one the new result."""
+    return make() if cache is None else cache.derive(name, inputs, kind, make)
 
 
 def _encode(text: str) -> bytes:

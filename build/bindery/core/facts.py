@@ -1,11 +1,11 @@
 """Facts: what can be worked out from one chapter or file, computed once and stored as JSON.
 
-A fact is made of frozen dataclasses, tuples, enums and what JSON has itself.
+A fact is made of frozen dataclasses, tuples, mappings, enums and what JSON has itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -17,6 +17,9 @@ Reader = Callable[[Any], Any]
 
 MISFITS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What reading stored JSON raises if it is not what was expected."""
+
+
+_AS_IT_IS = frozenset((str, int, float, bool, type(None)))
 
 
 class Facts:
@@ -58,11 +61,21 @@ class Facts:
 
 def write_value(value: Any) -> Any:
     """A value as JSON, which a reader of `make_reader` turns back into the value."""
-    if isinstance(value, tuple | list):
+    if type(value) in _AS_IT_IS:
+        return value
+    if isinstance(value, (tuple, list)):
         return [write_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return [[write_value(key), write_value(item)] for key, item in value.items()]
     if is_dataclass(value):
-        return [write_value(getattr(value, field.name)) for field in fields(value)]
+        kind: Any = type(value)
+        return [write_value(getattr(value, name)) for name in _name_fields(kind)]
     return value.value if isinstance(value, Enum) else value
+
+
+@cache
+def _name_fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _pass(value: Any) -> Any:
@@ -73,7 +86,7 @@ def _make_reader(kind: Any) -> Reader:
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
         return _read_each(kind, [make_reader(hints[field.name]) for field in fields(kind)])
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    if isinstance(kind, type) and issubclass(kind, Enum | str) and kind is not str:
         return kind
     if get_origin(kind) is tuple:
         items = get_args(kind)
@@ -83,8 +96,14 @@ def _make_reader(kind: Any) -> Reader:
                 return lambda value: tuple(_expect_list(value))
             return lambda value: tuple(map(read, _expect_list(value)))
         return _read_each(lambda *values: values, [make_reader(item) for item in items])
+    if get_origin(kind) in (dict, Mapping):
+        read_pairs = make_reader(tuple[tuple[get_args(kind)], ...])  # type: ignore[misc]
+        return lambda value: dict(read_pairs(value))
     if get_origin(kind) is UnionType:
-        assert all(make_reader(item) is _pass for item in get_args(kind))
+        readers = [make_reader(item) for item in get_args(kind) if make_reader(item) is not _pass]
+        if readers:
+            (read_some,) = readers
+            return lambda value: None if value is None else read_some(value)
     return _pass
 
 

@@ -18,16 +18,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
-import psutil
+if TYPE_CHECKING:
+    from bindery.core.process_family import Family
 
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 """git without the settings that let an untrusted repository start programs."""
 STOP_SIGNALS = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-_MARK = "BINDERY_RUN"
 _TICK_SECONDS = 0.5
-_KILL_SECONDS = 10.0
 _LONGEST_LINE = 1 << 16
 
 How = Literal["done", "failed", "crashed", "timeout", "memory", "output", "interrupted"]
@@ -121,12 +120,15 @@ def run_limited(
 
     Raises CommandMissingError if the program does not exist.
     """
+    # Imported here: short commands need no psutil.
+    from bindery.core.process_family import MARK, Family
+
     started = now()
     mark = uuid.uuid4().hex
     # Not RLIMIT_AS: accelerators map far more memory than they use.
     with log.open("w", encoding="utf-8", newline="") as file, _listen() as received:
-        process = _start(command, folder, {**environment, _MARK: mark})
-        family = _Family(process.pid, mark)
+        process = _start(command, folder, {**environment, MARK: mark})
+        family = Family(process.pid, mark)
         transcript = _Transcript(file, limits.output_bytes, show)
         run = _Run(process, family, transcript, limits, received, now)
         readers = transcript.follow(process)
@@ -167,7 +169,7 @@ class _Run:
     """A program running within limits."""
 
     process: subprocess.Popen[bytes]
-    family: _Family
+    family: Family
     transcript: _Transcript
     limits: Limits
     received: list[int]
@@ -302,79 +304,3 @@ class _Transcript:
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-
-
-class _Family:
-    """A process and all its descendants, including orphans and those in other sessions."""
-
-    def __init__(self, leader: int, mark: str) -> None:
-        self._leader = leader
-        self._mark = mark
-        self._seen: dict[int, psutil.Process] = {}
-        self.peak_bytes = 0
-
-    def look(self) -> list[psutil.Process]:
-        """The living processes."""
-        try:
-            leader = self._seen.get(self._leader) or psutil.Process(self._leader)
-            found = (leader, *leader.children(recursive=True))
-        except psutil.Error:
-            found = ()  # ended; its children are known from the previous look
-        family = {*self._seen.values(), *found}
-        self._seen = {process.pid: process for process in family if _is_alive(process)}
-        return list(self._seen.values())
-
-    def measure(self, limit: int) -> int:
-        """Bytes of memory in use. Shared pages count once per process, unless that exceeds the
-        limit: then they are divided exactly (PSS), which is slow and stalls the processes."""
-        alive = self.look()
-        used = sum(_read_memory(process, "rss") for process in alive)
-        if used > limit:
-            used = sum(_read_memory(process, "pss") for process in alive)
-        self.peak_bytes = max(self.peak_bytes, used)
-        return used
-
-    def tell(self, number: signal.Signals) -> None:
-        """Send a signal to the leader's group while the leader exists; afterwards the group's
-        number may be reused."""
-        if self._leader in self._seen:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._leader, number)
-
-    def kill(self) -> None:
-        """Kill all remaining processes, including orphans with the mark in their environment."""
-        until = time.monotonic() + _KILL_SECONDS
-        while time.monotonic() < until:
-            alive = {*self.look(), *self._find_marked()}
-            if not alive:
-                return
-            self.tell(signal.SIGKILL)
-            for process in alive:
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-            time.sleep(0.02)  # psutil.wait_procs would collect the leader's exit status
-
-    def _find_marked(self) -> list[psutil.Process]:
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, OSError):
-                if process.environ().get(_MARK) == self._mark and _is_alive(process):
-                    found.append(process)
-        return found
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
-
-
-def _read_memory(process: psutil.Process, kind: Literal["rss", "pss"]) -> int:
-    try:
-        if kind == "rss":
-            return int(process.memory_info().rss)
-        full = process.memory_full_info()
-    except (psutil.Error, OSError):
-        return 0
-    return int(getattr(full, "pss", full.rss))  # only Linux has PSS

@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -122,6 +123,15 @@ class Tree:
 
     def read_bytes(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
+
+    def hash_files(self, paths: Iterable[str]) -> str:
+        """A hash of the paths and contents of files. One that cannot be read has no content."""
+        total = hashlib.sha256()
+        for path in paths:
+            total.update(f"\0{path}\0".encode(errors="surrogateescape"))
+            with suppress(OSError):
+                total.update(hashlib.sha256(self.read_bytes(path)).digest())
+        return total.hexdigest()
 
     def derive(self, path: str, name: str, kind: type[T], make: Callable[[bytes], T]) -> T:
         """A fact about the content of one file, with its name, its type and what works it out."""

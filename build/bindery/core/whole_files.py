@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
@@ -73,6 +75,17 @@ def make_folder(path: Path) -> Iterator[Path]:
             work.rename(path)
 
 
+def write_again(path: Path, data: bytes, former: Path) -> None:
+    """Write a file of a folder that `make_folder` makes. If the former file has the same bytes, the
+    new one is a hard link to it, so the disk has nothing to write and nothing to free."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # there is no former file, or no room for links
+        if former.read_bytes() == data and not former.is_symlink():
+            path.hardlink_to(former)
+            return
+    path.write_bytes(data)
+
+
 @contextlib.contextmanager
 def make_work_folder(path: Path) -> Iterator[Path]:
     """A temporary folder next to an output, deleted when the block ends."""
@@ -83,7 +96,18 @@ def make_work_folder(path: Path) -> Iterator[Path]:
         try:
             yield work
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            _remove(work)
+
+
+def _remove(work: Path) -> None:
+    """Delete a folder, the deepest folders first and many at a time: with some disks, each deletion
+    waits until the disk has freed the space."""
+    levels: dict[int, list[str]] = {}
+    for folder, _, _ in os.walk(work):
+        levels.setdefault(folder.count(os.sep), []).append(folder)
+    with ThreadPoolExecutor(16) as pool:
+        for level in sorted(levels, reverse=True):
+            list(pool.map(partial(shutil.rmtree, ignore_errors=True), levels[level]))
 
 
 def sweep_leftovers(folder: Path, *, older_than: float = 3600.0) -> None:

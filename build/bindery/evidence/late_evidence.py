@@ -3,9 +3,7 @@ does not need it."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -32,9 +30,4 @@ def hash_evidence(tree: Tree, config: Config) -> str:
     """A hash of every file that the evidence of a book is made from, and of its plots."""
     folders = (config.views, config.data, config.figures, RECORDS_FOLDER)
     walked = (path for folder in folders for path in tree.walk_files(folder))
-    total = hashlib.sha256()
-    for path in (config.file, *(tool.path for tool in config.tools), *walked):
-        total.update(f"\0{path}\0".encode(errors="surrogateescape"))
-        with suppress(OSError):
-            total.update(hashlib.sha256(tree.read_bytes(path)).digest())
-    return total.hexdigest()
+    return tree.hash_files((config.file, *(tool.path for tool in config.tools), *walked))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bindery.book.cached_chapters import Manuscript, read_chapter
 from bindery.book.resolve import resolve_book
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import (
@@ -23,11 +24,11 @@ from bindery.check.quoted_numbers import (
     is_address,
     list_numbers,
 )
+from bindery.core.cache import Cache
 from bindery.core.model import Book, Chapter, Part, Span
 from bindery.core.repository import RECORDS_FOLDER
 from bindery.core.wording import Wording
 from bindery.evidence.provenance import Figure
-from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.addresses import quote_fragment, quote_path
 from bindery.render.web_notes import WebNotes, find_day, find_web_notes
 from bindery.web.answers import Answer, Verdict
@@ -64,7 +65,7 @@ def find_record_slug(number: str) -> str:
     return number.lower()
 
 
-def append_appendix(inspection: Inspection) -> Inspection:
+def append_appendix(inspection: Inspection, cache: Cache | None = None) -> Inspection:
     """The book with the appendix as its last chapter; unchanged if it quotes nothing and nothing is
     known about its links.
 
@@ -76,8 +77,14 @@ def append_appendix(inspection: Inspection) -> Inspection:
     # The address of the page is the same in any language.
     name = "records-and-sources" if quoted.chapters else "links-to-the-web"
     path = posixpath.join(inspection.config.folder, name, "README.md")
-    text = "\n".join(_AppendixWriter(inspection, quoted, web).write()) + "\n"
-    chapter = parse_chapter(path, text)
+    cited = [c for c in inspection.book.chapters if web.answers or c.path in quoted.chapters]
+    text = inspection.facts.derive(
+        "appendix",
+        str,
+        lambda: "\n".join(_AppendixWriter(inspection, quoted, web).write()) + "\n",
+        given=repr((web, inspection.config.wording, [(c.title, c.anchors) for c in cited])),
+    )
+    chapter = read_chapter(Manuscript(path, text, "", maths=False), cache)
     *parts, last = inspection.book.parts
     title = inspection.config.wording("Appendix")
     if last.title == title:

@@ -7,18 +7,22 @@ the source, chapter by chapter.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lxml import html as lxml_html
 
 from bindery.book.this_edition import Edition
+from bindery.core.cache import Cache
 from bindery.core.control_characters import show_controls
+from bindery.core.facts import Facts
 from bindery.core.model import BookError, Chapter, Finding, ResolvedBook, Span, ToWeb
 from bindery.core.report import count_noun
 from bindery.core.repository import REPORT
@@ -258,18 +262,30 @@ def read_text(element: Any) -> str:
 
 
 def prove_site(
-    resolved: ResolvedBook, dialect: Dialect, folder: Path, pages: Mapping[str, str]
+    resolved: ResolvedBook,
+    dialect: Dialect,
+    folder: Path,
+    pages: Mapping[str, str],
+    cache: Cache | None = None,
 ) -> Proof:
-    """Read the pages of a site back and compare them with the book."""
+    """Read the pages of a site back and compare them with the book. A page is not parsed if the
+    cache has the proof of the same bytes."""
+    facts = cache.open_facts("proof of the site", {}) if cache else Facts()
     chapters = []
     for chapter in resolved.book.chapters:
         expected = expect_contents(chapter, resolved, dialect)
-        parser = lxml_html.HTMLParser(encoding="utf-8")
-        tree = lxml_html.parse(str(folder / pages[chapter.path]), parser)
-        article = tree.getroot().find(".//article")
-        found = Contents() if article is None else read_contents(article, expected)
-        chapters.append(compare_contents(chapter.path, expected, found))
+        page = (folder / pages[chapter.path]).read_bytes()
+        compare = partial(_compare_page, chapter.path, page, expected)
+        digest = hashlib.sha256(page + repr(expected).encode(errors="surrogatepass")).hexdigest()
+        chapters.append(facts.derive(chapter.path, ChapterProof, compare, given=digest))
     return Proof("site", tuple(chapters))
+
+
+def _compare_page(path: str, page: bytes, expected: Contents) -> ChapterProof:
+    tree = lxml_html.document_fromstring(page, lxml_html.HTMLParser(encoding="utf-8"))
+    article = tree.find(".//article")
+    found = Contents() if article is None else read_contents(article, expected)
+    return compare_contents(path, expected, found)
 
 
 def _read_report(path: Path) -> dict[str, Any]:

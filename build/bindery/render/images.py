@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from bindery.core.config import Config
-from bindery.core.model import BookError, Finding, Link, ResolvedBook, ToFile
+from bindery.core.model import BookError, Finding, ResolvedBook
 from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
-from bindery.markdown.prose import read_diagrams
+from bindery.render.picture_sizes import list_images
 
 MAX_PIXELS = 1600
 """Longest side: 170 mm of type at 240 dots per inch."""
 _VERSION = "1"
 _KEPT_FORMATS = ("PNG", "JPEG")
-_SVG = re.compile(rb"<svg\b[^>]*>")
-_SIDE = re.compile(rb"""\s(width|height)=["'](\d+(?:\.\d+)?)(?:px|(pt))?["']""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +37,6 @@ class Prepared:
     path: Path
     width: int | None
     height: int | None
-
-
-def list_images(resolved: ResolvedBook) -> Iterator[tuple[Link, str]]:
-    """The image links of a book and the files that they show where no browser chooses."""
-    for chapter in resolved.book.chapters:
-        for link in chapter.links:
-            target = resolved.find_target(link)
-            is_shown = link.is_image and not link.is_alternative
-            if is_shown and isinstance(target, ToFile) and not target.is_folder:
-                yield link, target.path
-        for fence in read_diagrams(chapter):
-            if path := resolved.drawings.get(fence.code):
-                yield Link(path, path, fence.opening, "image", fence.code), path
 
 
 def gather_images(
@@ -88,30 +71,6 @@ def gather_images(
     if unreadable and not lenient:
         raise BookError(*unreadable)
     return images, unreadable
-
-
-def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Displayed width and height in pixels of pictures; without scalable drawings and unreadable
-    files."""
-    sizes = {}
-    for path in set(paths):
-        if path.lower().endswith(".svg") and tree.find_kind(path) == "file":
-            root = _SVG.search(tree.read_bytes(path))
-            found = _SIDE.findall(root[0]) if root else ()
-            sides = {side: round(float(value) * (4 / 3 if pt else 1)) for side, value, pt in found}
-            if len(sides) == 2:
-                sizes[path] = sides[b"width"], sides[b"height"]
-            continue
-        try:
-            with Image.open(tree.root / path) as image:
-                width, height = image.size
-                # That of PngImageFile decodes the picture to look for a block after it.
-                exif = Image.Image.getexif(image)
-                is_on_its_side = exif.get(ExifTags.Base.Orientation, 1) >= 5
-        except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
-            continue
-        sizes[path] = (height, width) if is_on_its_side else (width, height)
-    return sizes
 
 
 def _prepare(source: Path, cache: Path) -> Prepared | str:

@@ -74,12 +74,17 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     numbers, words = number_chapters(inspection), inspection.config.wording
     counts: Counter[tuple[Kind, str]] = Counter()
     exhibits = []
+    titles = inspection.facts.derive(
+        "titles of views",
+        dict[str, str],
+        lambda: {name: view.title for name, view in inspection.evidence.views.items()},
+    )
     for chapter in inspection.book.chapters:
         prefix = numbers[chapter.path]
         captions = {
             name: caption for caption in read_captions(chapter, words) for name in caption.shown
         }
-        for kind, slug, title in _read_exhibits(inspection, chapter):
+        for kind, slug, title in _read_exhibits(inspection, chapter, titles):
             counts[kind, prefix] += 1
             count = str(counts[kind, prefix])
             number = f"{prefix}.{count}" if prefix else count
@@ -112,20 +117,21 @@ _Exhibits = tuple[tuple[Kind, str, str], ...]
 """Kind, id and title of each."""
 
 
-def _read_exhibits(inspection: Inspection, chapter: Chapter) -> _Exhibits:
+def _read_exhibits(
+    inspection: Inspection, chapter: Chapter, titles: Mapping[str, str]
+) -> _Exhibits:
     """The exhibits of a chapter. They depend on the chapter, on which of its images are files, and
     on the titles of the views that it quotes."""
-    find, views = inspection.resolved.find_target, inspection.evidence.views
+    find = inspection.resolved.find_target
     files = [isinstance(find(link), ToFile) for link in chapter.links if link.is_image]
     drawn = [fence.code in inspection.resolved.drawings for fence in read_diagrams(chapter)]
     quotations = inspection.quotations.get(chapter.path, Quotations())
-    quoted = [region.name for region in quotations.regions]
-    titles = [views[name].title if name in views else None for name in quoted]
+    quoted = [titles.get(region.name) for region in quotations.regions]
     return chapter.facts.derive(
         "exhibits",
         _Exhibits,
-        lambda: tuple(_Reader(inspection, chapter).read()),
-        given=repr((files, titles, drawn)),
+        lambda: tuple(_Reader(inspection, chapter, titles).read()),
+        given=repr((files, quoted, drawn)),
     )
 
 
@@ -139,10 +145,10 @@ class _Image:
 class _Reader:
     """Reads the exhibits of one chapter."""
 
-    def __init__(self, inspection: Inspection, chapter: Chapter) -> None:
+    def __init__(self, inspection: Inspection, chapter: Chapter, titles: Mapping[str, str]) -> None:
         quotations = inspection.quotations.get(chapter.path)
         self._regions = quotations.regions if quotations is not None else ()
-        self._inspection = inspection
+        self._views = titles
         self._resolved: ResolvedBook = inspection.resolved
         self._chapter = chapter
         self._titles = {a.slug: a.title for a in chapter.anchors if a.level and a.title}
@@ -207,10 +213,9 @@ class _Reader:
 
     def _find_title(self, token: Token, own: str = "") -> str:
         line = token.map[0] + 1 if token.map else 0
-        views = self._inspection.evidence.views
         for region in self._regions:
-            if region.opening.line < line < region.closing.line and region.name in views:
-                own = views[region.name].title
+            if region.opening.line < line < region.closing.line:
+                own = self._views.get(region.name, own)
         return "" if repeats(own, self._heading) else own
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import (
     CLASSES,
@@ -46,7 +47,7 @@ _SQL = re.compile(r"\b(?:CASE|CAST|OVER|coalesce|printf|replace)\b|\|\|")
 
 def write_additions(
     inspection: Inspection, dialect: Dialect, *, folds: bool
-) -> Mapping[str, Additions]:
+) -> dict[str, Additions]:
     """The notes of each chapter that quotes numbers, by its path. With `folds`, the elements of
     numbers also carry what a script needs to show the origins of one of them."""
     quoted = find_quoted(inspection)
@@ -57,6 +58,17 @@ def write_additions(
         )
         for chapter in inspection.book.chapters
         if chapter.path in quoted.chapters
+    }
+
+
+def list_note_inputs(inspection: Inspection, dialect: Dialect, edition: Edition) -> dict[str, str]:
+    """Everything that `write_additions` reads, by what the user calls it."""
+    appendix = find_appendix(inspection)
+    return {
+        **inspection.inputs,
+        "a quotation": repr(inspection.quotations),
+        "the language of the outputs": repr(dialect.words),
+        "the edition": repr((edition, appendix and appendix.path)),
     }
 
 

@@ -81,7 +81,7 @@ def test_a_diagram_is_drawn_and_shown(make_book: BookMaker, run_bindery: Runner)
     assert f'<img id="code.1" src="{DRAWING}" {alt} width="90" height="40"' in page.read_text()
     with zipfile.ZipFile(root / "dist/b.epub") as book:
         text = book.read("EPUB/text/ch001.xhtml").decode()
-        (image,) = re.findall(rf'<img id="a--code.1" {re.escape(alt)} src="../(.+?)"/>', text)
+        (image,) = re.findall(rf'<img id="a--code.1" src="../(.+?)" {re.escape(alt)}', text)
         assert book.read(f"EPUB/{image}").decode() == drawn
     words = " ".join(word.text for word in read_words(root / "dist/b.pdf"))
     assert re.search(r"See Figure 1.1 .*Drawn .*From a to b", words)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from bindery.core.cache import Cache, find_folder
+from bindery.core.second_process import start_copy
 from evidence_book import EPOCH, FILES
 from fixture_types import BookMaker, Runner
 from whole_sites import copy_reference_book, run_bindery_apart
@@ -235,7 +236,7 @@ def test_why(make_book: BookMaker, run_bindery: Runner) -> None:
         "rebuilt 2 results, reused 0",
     ]
     run_bindery("html", "--quiet", folder=root)
-    assert explain() == ["rebuilt 0 results, reused 4"]
+    assert explain() == ["rebuilt 0 results, reused 11"]
     (root / "b.md").write_text("# C\n\nMore.\n", encoding="utf-8")
     assert explain("check") == [
         "rebuilt text of b.md: its text changed",
@@ -322,6 +323,32 @@ def test_two_at_once(
             for _ in range(2)
         ]
         assert [process.communicate()[0] for process in running] == [expected] * 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux, two processes read a book")
+def test_two_processes_find_what_one_finds(
+    make_book: BookMaker, child_environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Of a book with many chapters; with one processor, one process reads them all."""
+    wrong = {f"{number}.md": f"# {number}\n\n1 + 1 = {number}\n" for number in range(3, 15)}
+    root = make_book(wrong)
+    alone = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
+    reports = []
+    for cache, before in (("of two", ""), ("of one", alone)):
+        run = f"import runpy; {before}runpy.run_module('bindery', run_name='__main__')"
+        environment = {**child_environment, "XDG_CACHE_HOME": str(tmp_path / cache)}
+        command = [sys.executable, "-c", run, "check"]
+        ended = subprocess.run(
+            command, cwd=root, env=environment, stdout=subprocess.PIPE, check=False
+        )
+        reports.append(ended.stdout)
+    assert reports[0].count(b"error[wrong-arithmetic]") == len(wrong)
+    assert reports[0] == reports[1]
+
+
+def test_work_that_fails_in_the_second_process_gives_nothing() -> None:
+    wait = start_copy(lambda: [1 // 0])
+    assert wait() is None
 
 
 def test_oldest_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bindery.book.git_history import read_changes
+from bindery.book.git_history import read_changes, read_refs
 from bindery.book.past_editions import find_editions
 from bindery.core.config import load_config
 from fixture_types import BookMaker, Runner
@@ -83,7 +83,7 @@ def test_editions_tell_what_changed_by_chapter(book: tuple[Path, list[str]]) -> 
     """Words that a line and its successor share do not count; a chapter that has moved keeps its
     past; records and data stand beside the chapters."""
     root, ids = book
-    found = find_editions(load_config(root, ()), TITLES, LOG)
+    found = find_editions(load_config(root, ()), TITLES, LOG, read_refs(root))
     assert found is not None
     told = [
         (e.tag, [(s.title, s.added, s.removed, s.rows, s.files) for s in e.subjects])

@@ -44,9 +44,20 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.check.rules.unused_excuse import apply_excuses
 from bindery.core.config import Config
 from bindery.core.model import Book, Chapter, Finding, Part, ResolvedBook, Severity
+from bindery.core.repository import Tree
 from bindery.evidence.evidence import Evidence
+from bindery.evidence.quotations import find_quotations
+from bindery.markdown.captions import read_captions, read_references
 
-__all__ = ["CHECKS", "REPORTED_ELSEWHERE", "RULES", "Rule", "Scope", "check_book"]
+__all__ = [
+    "CHECKS",
+    "REPORTED_ELSEWHERE",
+    "RULES",
+    "Rule",
+    "Scope",
+    "check_book",
+    "prepare_chapter",
+]
 
 Check = Callable[[Scope], Iterable[Finding]]
 
@@ -138,12 +149,12 @@ REPORTED_ELSEWHERE: Mapping[str, str] = {
 """Findings reported by other commands than `check`."""
 
 
-def _check_alone(scope: Scope, chapter: Chapter, config: Config) -> tuple[Finding, ...]:
+def _check_alone(config: Config, tree: Tree, chapter: Chapter) -> tuple[Finding, ...]:
     """The findings of the rules that read only one chapter. They see a book of this chapter alone,
     so a finding of an earlier build holds until the chapter changes."""
+    config = Config(config.root, "", (), words=config.words, maths=config.maths)
     book = ResolvedBook(Book((Part("", (chapter,)),)), {})
-    quotations = {chapter.path: scope.quotations[chapter.path]}
-    alone = Scope(config, scope.tree, book, Evidence(), quotations, ())
+    alone = Scope(config, tree, book, Evidence(), {chapter.path: find_quotations(chapter)}, ())
     return chapter.facts.derive(
         "findings",
         tuple[Finding, ...],
@@ -152,18 +163,29 @@ def _check_alone(scope: Scope, chapter: Chapter, config: Config) -> tuple[Findin
     )
 
 
+def prepare_chapter(config: Config, tree: Tree, chapter: Chapter) -> None:
+    """Work out the facts of a chapter that the rules will ask for."""
+    _check_alone(config, tree, chapter)
+    book = ResolvedBook(Book((Part("", (chapter,)),)), {})
+    scope = Scope(config, tree, book, Evidence(), {chapter.path: find_quotations(chapter)}, ())
+    for module in (broken_maths, old_claim, repeated_caption, unknown_flag):
+        for _ in module.check(scope):
+            pass
+    read_captions(chapter, config.wording)
+    read_references(chapter, config.wording)
+
+
 def check_book(scope: Scope) -> Iterator[Finding]:
     """All findings that no excuse covers, at the severity set in chapters.yaml."""
-    given = scope.config
-    config = Config(given.root, "", (), words=given.words, maths=given.maths)
+    chapters = scope.book.chapters
     found = [
         *(finding for check in _TOGETHER for finding in check(scope)),
-        *(one for chapter in scope.book.chapters for one in _check_alone(scope, chapter, config)),
+        *(one for chapter in chapters for one in _check_alone(scope.config, scope.tree, chapter)),
     ]
     findings = sorted(found, key=lambda finding: (finding.span, finding.rule))
     severities = {rule.id: rule.severity for rule in CHECKS} | dict(scope.config.severities)
     silent = {rule for rule, severity in severities.items() if severity is Severity.OFF}
-    for finding in apply_excuses(findings, scope.book.chapters, RULES, silent):
+    for finding in apply_excuses(findings, chapters, RULES, silent):
         severity = severities[finding.rule]
         if severity is not Severity.OFF:
             yield replace(finding, severity=severity)

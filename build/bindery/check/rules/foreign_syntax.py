@@ -6,8 +6,9 @@ Each kind is reported once per chapter, at its first use. Code and comments may 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -169,10 +170,17 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
             yield _INCLUDE, fence.place(0, 0, len(include)), include
 
 
-def _find_kinds(kinds: Sequence[_Kind], text: str) -> Iterator[tuple[_Kind, int, int]]:
-    for kind in kinds:
+def _find_kinds(kinds: tuple[_Kind, ...], text: str) -> Iterator[tuple[_Kind, int, int]]:
+    for kind in kinds if _match_marks(kinds).search(text) else ():
         if any(mark in text for mark in kind.marks.split()):
             matches = list(re.finditer(kind.pattern, text, re.M))
             yield from ((kind, *match.span()) for match in matches)
             if matches:
                 text = re.sub(kind.pattern, lambda match: " " * len(match[0]), text, flags=re.M)
+
+
+@cache
+def _match_marks(kinds: tuple[_Kind, ...]) -> re.Pattern[str]:
+    """What finds a mark of any kind: most texts have none."""
+    marks = (re.escape(mark) for kind in kinds for mark in kind.marks.split())
+    return re.compile("|".join(marks))

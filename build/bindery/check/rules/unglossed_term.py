@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from bindery.book.glossary import is_glossary, match_name, split_names
 from bindery.check.rules.gutted_section import find_section
 from bindery.check.rules.rule import Rule, Scope
-from bindery.core.model import Finding, Link, Severity, ToChapter
+from bindery.core.model import Book, Finding, Link, Severity, ToChapter
+from bindery.markdown.prose import read_fences, read_passages
 from bindery.markdown.typed_tables import Cell, TypedTable, read_tables
 
 RULE = Rule(
@@ -24,7 +25,7 @@ def check(scope: Scope) -> Iterator[Finding]:
             for link in chapter.links:
                 links[link.span.line].append(link)
             known: dict[str, Cell] = {}
-            texts = _Texts(scope)
+            texts = _Texts(scope.book)
             for table in read_tables(chapter):
                 yield from _check_table(scope, table, links, known, texts)
 
@@ -52,7 +53,7 @@ def _check_table(
             hint = "link to the chapter, as the other rows do"
             yield RULE.find(term.span, f"no link to where '{names[0]}' is explained", hint)
         for link, target in targets:
-            if not any(match_name(name).search(texts.read(target)) for name in names):
+            if not texts.mention(target, names):
                 message = f"the target of this link does not mention '{names[0]}'"
                 hint = "link to the section that explains it, or add the word used there"
                 yield RULE.find(link.span, message, hint)
@@ -70,18 +71,28 @@ def _list_places(scope: Scope, links: Sequence[Link]) -> list[tuple[Link, ToChap
 class _Texts:
     """The text of chapters and sections."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._chapters = {chapter.path: chapter for chapter in scope.book.chapters}
-        self._texts: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for chapter, passage in scope.iterate_passages():
-            self._texts[chapter.path].append((passage.line, passage.text))
-        for chapter, fence in scope.iterate_fences():
-            self._texts[chapter.path].append((fence.line, fence.code))
+    def __init__(self, book: Book) -> None:
+        self._chapters = {chapter.path: chapter for chapter in book.chapters}
+        self._lines: dict[str, list[tuple[int, str]]] = {}
 
-    def read(self, target: ToChapter) -> str:
+    def mention(self, target: ToChapter, names: Sequence[str]) -> bool:
+        """Whether the target of a link says one of these names."""
+
+        def search() -> bool:
+            text = self._read(target)
+            return any(match_name(name).search(text) for name in names)
+
+        facts = self._chapters[target.path].facts
+        return facts.derive(f"mention of {', '.join(names)} in #{target.slug}", bool, search)
+
+    def _read(self, target: ToChapter) -> str:
         """The text of a section with its subsections; the whole chapter if the target names no
         heading."""
         chapter = self._chapters[target.path]
+        if target.path not in self._lines:
+            passages = [(passage.line, passage.text) for passage in read_passages(chapter)]
+            fences = [(fence.line, fence.code) for fence in read_fences(chapter)]
+            self._lines[target.path] = passages + fences
         headings = {anchor.slug for anchor in chapter.anchors if anchor.level}
         first, last = find_section(chapter, target.slug if target.slug in headings else "")
-        return "\n".join(text for line, text in self._texts[target.path] if first <= line < last)
+        return "\n".join(text for line, text in self._lines[target.path] if first <= line < last)

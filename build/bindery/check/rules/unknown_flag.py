@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Chapter, Finding, Severity, Span
 from bindery.core.repository import RECORDS_FOLDER
-from bindery.markdown.prose import Fence, Passage
+from bindery.markdown.prose import read_fences, read_passages
 from bindery.tools.command_lines.fitting import Misuse, judge_words
 from bindery.tools.command_lines.programs import ToolCall, find_calls
+from bindery.tools.command_lines.shell import Word
 from bindery.tools.command_lines.stored_parsers import Parser, read_stored_parser
 
 RULE = Rule("unknown-flag", Severity.ERROR, "a tool would reject this command")
@@ -26,40 +28,56 @@ RULE = Rule("unknown-flag", Severity.ERROR, "a tool would reject this command")
 _LANGUAGES = frozenset(("", "bash", "sh", "shell", "zsh", "console", "terminal", "shell-session"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call in one of a chapter's fences, or in one of its passages: which one, and where the
+    command begins in it."""
+
+    in_fence: bool
+    index: int
+    start: int
+    call: ToolCall
+
+    def place(self, chapter: Chapter, word: Word) -> Span:
+        """Where a word of the call is in the file."""
+        if not self.in_fence:
+            passage = read_passages(chapter)[self.index]
+            return passage.place(self.start + word.start, self.start + word.end)
+        fence = read_fences(chapter)[self.index]
+        row = fence.code.count("\n", 0, word.start)
+        col = word.start - (fence.code.rfind("\n", 0, word.start) + 1)
+        first_line = fence.code[word.start : word.end].split("\n")[0]
+        return fence.place(row, col, max(len(first_line), 1))
+
+
 def check(scope: Scope) -> Iterator[Finding]:
     if not scope.config.tools:
         return
     toolbox = _Toolbox(scope)
-    for chapter, fence in scope.iterate_fences():
-        if fence.language in _LANGUAGES:
-            yield from _check_fence(chapter, fence, toolbox)
-    for chapter, passage in scope.iterate_passages():
-        if passage.codes:
-            yield from _check_passage(chapter, passage, toolbox)
+    for chapter in scope.book.chapters:
+        find = partial(_find_calls, chapter)
+        for one in chapter.facts.derive("calls of programs", tuple[_Call, ...], find):
+            for misuse in toolbox.judge(one.call, chapter.path, is_whole=one.in_fence):
+                yield RULE.find(one.place(chapter, misuse.word), misuse.message, misuse.help)
 
 
-def _check_fence(chapter: Chapter, fence: Fence, toolbox: _Toolbox) -> Iterator[Finding]:
-    for call in find_calls(fence.code):
-        for misuse in toolbox.judge(call, chapter.path):
-            word = misuse.word
-            row = fence.code.count("\n", 0, word.start)
-            col = word.start - (fence.code.rfind("\n", 0, word.start) + 1)
-            first_line = fence.code[word.start : word.end].split("\n")[0]
-            span = fence.place(row, col, max(len(first_line), 1))
-            yield RULE.find(span, misuse.message, misuse.help)
-
-
-def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Iterator[Finding]:
-    """Code spans that are commands. A span may be part of a command, so nothing counts as
-    missing."""
-    for start, end in passage.codes:
-        text = passage.text[start:end]
-        if " " not in text:
-            continue
-        for call in find_calls(text):
-            for misuse in toolbox.judge(call, chapter.path, is_whole=False):
-                span: Span = passage.place(start + misuse.word.start, start + misuse.word.end)
-                yield RULE.find(span, misuse.message, misuse.help)
+def _find_calls(chapter: Chapter) -> tuple[_Call, ...]:
+    """The calls in a chapter's blocks of shell text, and the code spans that are commands. A span
+    may be part of a command, so nothing counts as missing."""
+    in_fences = (
+        _Call(True, index, 0, call)
+        for index, fence in enumerate(read_fences(chapter))
+        if fence.language in _LANGUAGES
+        for call in find_calls(fence.code)
+    )
+    in_spans = (
+        _Call(False, index, start, call)
+        for index, passage in enumerate(read_passages(chapter))
+        for start, end in passage.codes
+        if " " in passage.text[start:end]
+        for call in find_calls(passage.text[start:end])
+    )
+    return (*in_fences, *in_spans)
 
 
 class _Toolbox:

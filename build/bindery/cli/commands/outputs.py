@@ -150,7 +150,6 @@ def _begin_build(
     from bindery.check.baseline_use import sift_listed
     from bindery.check.inspect import inspect_book
     from bindery.render.appendix import append_appendix
-    from bindery.render.site.building import find_clashes
 
     inspection = inspect_book(root, cache=cache)
     formats = inspection.config.formats
@@ -170,12 +169,15 @@ def _begin_build(
     if not inspection.book.chapters:
         print("nothing was built: no chapter could be read", file=sys.stderr)
         raise SystemExit(FINDINGS)
-    if "html" in (outputs or formats) and (clashes := find_clashes(inspection.config)):
-        raise ConfigError(*clashes)
+    if "html" in (outputs or formats):
+        from bindery.render.site.building import find_clashes
+
+        if clashes := find_clashes(inspection.config):
+            raise ConfigError(*clashes)
     edition = find_edition(inspection.config)
     # What is accepted does not stop an output, an image that cannot be read as little as a link.
     lenient = lenient or any(f.severity is Severity.ERROR for f in sifted.accepted)
-    return append_appendix(inspection), edition, find_out(root, out), lenient
+    return append_appendix(inspection, cache), edition, find_out(root, out), lenient
 
 
 def _end_build(proof: Proof, edition: Edition, config: Config, folder: Path, path: Path) -> None:

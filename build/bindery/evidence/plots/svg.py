@@ -14,10 +14,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape
 
 from bindery.core.control_characters import show_controls
 from bindery.core.model import ConfigError, Finding, Span
@@ -432,7 +432,9 @@ def _tidy_svg(svg: str, title: str, words: str) -> str:
     body = re.sub(r'(?<= d=")[^"]*|translate\([^)]*\)', _round_numbers, body)
     body = body.replace("'DejaVu Sans'", "'DejaVu Sans', sans-serif")
     head, _, rest = body.partition(">")
-    texts = f"<title>{escape(title)}</title>\n<desc>{escape(words)}</desc>"
+    texts = (
+        f"<title>{escape(title, quote=False)}</title>\n<desc>{escape(words, quote=False)}</desc>"
+    )
     return f'{head} role="img">\n{texts}{rest}'
 
 

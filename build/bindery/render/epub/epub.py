@@ -1,9 +1,9 @@
 """The EPUB: one file per chapter, packed by pandoc, then read back and compared with the source.
 
 pandoc makes the package: files, metadata, manifest, spine, cover and media. It gets each chapter
-as a heading to split at and a block of finished XHTML, so it neither parses nor rewrites what
-`render_chapter` has written. The table of contents and the accessibility metadata are written here,
-from what the book contains.
+as a heading to split at and its images, each as a file that holds only its name, and writes where
+it put them. The text that `render_chapter` wrote then replaces the images. The table of contents
+and the accessibility metadata are written here, from what the book contains.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ _FONTS = _HERE / "site" / "static"
 _PANDOC_SECONDS = 600.0
 _ROOT = "EPUB"
 _TEXT = f"{_ROOT}/text"
-# TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is not XML.
-_NOTHING = "\N{INVISIBLE SEPARATOR}"
-_CELL = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
+_CELL = re.compile(r"<t[dh]\b(?:[^>]*[^/])?>.*?</t[dh]>", re.DOTALL)
+_SOURCE = re.compile(r'(<img\b[^>]*?\bsrc=")([^"]*)')
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
 """Extensions of files that are already compressed."""
 _OPF = "{http://www.idpf.org/2007/opf}"
@@ -118,7 +117,10 @@ def build_epub(
     images, unreadable = gather_images(inspection.tree, resolved, config, kept, lenient=lenient)
     with make_work_folder(path) as work:
         for image in images.values():
-            shutil.copyfile(image.path, work / image.name)
+            (work / image.name).write_text(image.name)  # pandoc need not pack the image itself
+        cover = images.get(config.cover)
+        if cover:  # pandoc measures it
+            shutil.copyfile(cover.path, work / cover.name)
         chapters = resolved.book.chapters
         dialect = EpubDialect(
             config,
@@ -138,12 +140,11 @@ def build_epub(
             ids = {*wanted.headings, *wanted.tables, *wanted.figures, *wanted.code_blocks}
             bodies.append(tidy_markup(texts[chapter.path], ids))
         progress("package")
-        cover = images.get(config.cover)
         logo = write_data(inspection.tree, config.style.logo) if config.style.logo else ""
         style = read_author_style(config, inspection.tree, "epub")
         packed, findings = _run_pandoc(config, edition, bodies, cover, work, style, logo)
     progress("contents")
-    data = _finish(packed, inspection, edition, dialect)
+    data = _finish(packed, bodies, inspection, edition, dialect)
     progress("proof")
     proof = prove_epub(resolved, dialect, data)
     if not allows_losses:
@@ -169,8 +170,8 @@ def _run_pandoc(
     for number, body in enumerate(bodies, 1):
         mark = _write_mark(number)
         heading = [1, [mark, [], []], [{"t": "Str", "c": mark}]]
-        text = body.replace('=""', f'="{_NOTHING}"')
-        blocks += ({"t": "Header", "c": heading}, {"t": "RawBlock", "c": ["html5", text]})
+        images = "".join(f'<img src="{source}" />' for _, source in _SOURCE.findall(body))
+        blocks += ({"t": "Header", "c": heading}, {"t": "RawBlock", "c": ["html5", images]})
     document = {
         "pandoc-api-version": [1, 23],
         "meta": {
@@ -268,12 +269,24 @@ def _write_meta(value: object) -> dict[str, object]:
 # --- after pandoc ---
 
 
-def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: EpubDialect) -> bytes:
-    """The package with named chapters, a table of contents by part, and correct metadata; the same
-    bytes for the same book and date."""
+def _finish(
+    packed: bytes,
+    bodies: Sequence[str],
+    inspection: Inspection,
+    edition: Edition,
+    dialect: EpubDialect,
+) -> bytes:
+    """The package with the text of its chapters, a table of contents by part, and correct metadata;
+    the same bytes for the same book and date."""
     config, book = inspection.config, inspection.book
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
+    pictures = {image.name.encode(): image.path for image in dialect.images.values()}
+    members |= {
+        name: pictures[content].read_bytes()
+        for name, content in members.items()
+        if content in pictures
+    }
     exhibits = dialect.list_exhibits(inspection)
     number = 0
     for part in book.parts:
@@ -282,7 +295,8 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
             file = dialect.files[chapter.path]
             part_title = part.title if position == 0 else ""
             text = members.get(f"{_TEXT}/{file}", b"").decode()
-            text = _finish_chapter(text, number, chapter, part_title, dialect)
+            body = bodies[number - 1]
+            text = _finish_chapter(text, body, number, chapter, part_title, dialect)
             known = find_addresses(exhibits.values(), dialect, chapter)
             notes = config.wording("Notes")
             members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits, known, notes)
@@ -307,12 +321,16 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
 
 
 def _finish_chapter(
-    text: str, number: int, chapter: Chapter, part: str, dialect: EpubDialect
+    page: str, body: str, number: int, chapter: Chapter, part: str, dialect: EpubDialect
 ) -> str:
+    """The page that pandoc made of a chapter, with its text in the place of its images."""
     mark = _write_mark(number)
     heading = f'<section id="{mark}" class="level1">\n<h1>{mark}</h1>\n'
     named = f"<title>{dialect.files[chapter.path]}</title>"
-    if text.count(heading) != 1 or text.count(named) != 1 or text.count(mark) != 2:
+    head, _, rest = page.partition(heading)
+    images, _, end = rest.rpartition("</section>")
+    sources = [source for _, source in _SOURCE.findall(images)]
+    if head.count(named) != 1 or mark in images or len(sources) != len(_SOURCE.findall(body)):
         message = "pandoc did not write a separate file for this chapter"
         hint = "the old EPUB was kept; please report this with the version of pandoc"
         raise BookError(Finding(Span.whole(chapter.path), "engine-message", message, hint))
@@ -320,10 +338,11 @@ def _finish_chapter(
     opening = f'<section epub:type="chapter" role="doc-chapter" aria-labelledby="{title_id}">\n'
     if part:
         opening += f'<p class="part">{escape_text(part)}</p>\n'
-    text = text.replace(heading, opening)
-    text = text.replace(named, f"<title>{escape_text(chapter.title)}</title>")
-    text = _CELL.sub(_break_words, text)  # pandoc drops the places where words may be broken
-    return text.replace(f'="{_NOTHING}"', '=""').replace(f"=&quot;{_NOTHING}&quot;", '=""')
+    head = head.replace(named, f"<title>{escape_text(chapter.title)}</title>")
+    packed = iter(sources)
+    text = _SOURCE.sub(lambda match: match[1] + next(packed), body)
+    text = _CELL.sub(_break_words, text)  # a screen may be narrow
+    return f"{head}{opening}{text}\n</section>{end}"
 
 
 def _break_words(cell: re.Match[str]) -> str:

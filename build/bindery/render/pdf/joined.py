@@ -8,17 +8,18 @@ from functools import partial
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
-from bindery.core.cache import Cache
+from bindery.core.cache import Cache, recall
 from bindery.core.config import Config
 from bindery.core.model import Chapter, Part, Target, ToChapter, ToFile, ToWeb
 from bindery.core.wording import Wording
 from bindery.render.addresses import find_file_url, join_id, quote_fragment
 from bindery.render.images import Prepared
 from bindery.render.numbering import Exhibit, list_exhibits, number_chapters
-from bindery.render.provenance_notes import write_additions
+from bindery.render.provenance_notes import list_note_inputs, write_additions
 from bindery.render.text.content import (
     NO_TITLES,
     NOTHING_ADDED,
+    Additions,
     ImageSource,
     find_title_slug,
     render_chapter,
@@ -128,18 +129,20 @@ class JoinedDialect:
     ) -> Mapping[str, str]:
         """The text of each chapter, or of one, as XHTML, by its path. Unchanged texts come from the
         cache."""
-        additions = write_additions(inspection, self, folds=False)
+        additions = recall(
+            cache,
+            "notes on numbers in the EPUB",
+            list_note_inputs(inspection, self, self.edition),
+            dict[str, Additions],
+            partial(write_additions, inspection, self, folds=False),
+        )
         bodies = {}
         for chapter in (only,) if only else inspection.book.chapters:
             progress(chapter.title)
             added = additions.get(chapter.path, NOTHING_ADDED)
             given = chapter, inspection.resolved, self, added, web_titles
-            if cache is None:
-                bodies[chapter.path] = render_chapter(*given)
-            else:
-                name = f"EPUB text of {chapter.path}"
-                make = partial(render_chapter, *given)
-                bodies[chapter.path] = cache.derive(name, list_inputs(*given), str, make)
+            name, make = f"EPUB text of {chapter.path}", partial(render_chapter, *given)
+            bodies[chapter.path] = recall(cache, name, list_inputs(*given), str, make)
         return bodies
 
     def write_href(self, target: Target, chapter: Chapter) -> str | None:

@@ -42,7 +42,7 @@ from bindery.render.addresses import make_prefixes
 from bindery.render.author_style import read_author_style, write_data
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
-from bindery.render.images import Prepared, gather_images, list_images
+from bindery.render.images import Prepared, gather_images
 from bindery.render.numbering import Exhibit, find_addresses
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
 from bindery.render.pdf.dressing import dress, name_next
@@ -57,6 +57,7 @@ from bindery.render.pdf.typesetting import (
     keep_log,
     write_file,
 )
+from bindery.render.picture_sizes import list_images
 from bindery.render.text.captions import name_references
 from bindery.render.text.markup import escape_attribute
 from bindery.render.text.paper import find_paper

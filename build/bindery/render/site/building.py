@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
-from jinja2 import Environment
-
+from bindery.book.git_history import find_last_changes, read_refs
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
-from bindery.core.cache import Cache
+from bindery.core.cache import Cache, recall
 from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.repository import MADE_BY_US, RECORDS_FOLDER
-from bindery.core.whole_files import make_folder
+from bindery.core.whole_files import make_folder, write_again
 from bindery.render.addresses import find_page
 from bindery.render.appendix import find_appendix
 from bindery.render.author_style import read_author_style
 from bindery.render.completeness import Proof, prove_site
-from bindery.render.frames import open_frames
-from bindery.render.images import list_images, read_sizes
+from bindery.render.frames import Frames
 from bindery.render.numbering import list_exhibits, number_chapters
+from bindery.render.picture_sizes import list_images, read_sizes
 from bindery.render.site import changes, chapters, front, searching, tools
 from bindery.render.site import llms_and_sitemap as machines
 from bindery.render.site import not_found as missing
@@ -83,20 +82,14 @@ def build_site(
     """
     refuse_foreign(out)
     site = gather_site(inspection, edition, out, progress, cache)
-    texts = _write_texts(site)
+    texts = _write_texts(site, cache)
     with make_folder(out) as work:
         for name, text in texts.items():
-            path = work / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            write_again(work / name, text.encode(), out / name)
         for name, file in list_files(site).items():
-            path = work / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(file, bytes):
-                path.write_bytes(file)
-            else:
-                shutil.copyfile(file, path)
-        proof = prove_site(inspection.resolved, site.dialect, work, site.places)
+            data = file if isinstance(file, bytes) else file.read_bytes()
+            write_again(work / name, data, out / name)
+        proof = prove_site(inspection.resolved, site.dialect, work, site.places, cache)
         if not allows_losses:
             proof.raise_if_incomplete()
     return proof
@@ -117,7 +110,7 @@ def list_files(site: Site) -> dict[str, bytes | Path]:
     for path in sorted(site.dialect.used_files):
         files[place_file(path, site.config.folder)] = root / path
     for tool in site.tools:
-        files[f"{tool.folder}/{tool.file}"] = tool.text
+        files[f"{tool.folder}/{tool.file}"] = tool.text.encode("utf-8", "surrogateescape")
         for run in tool.runs:
             place = f"{tool.folder}/records/{run.file}.json"
             files[place] = root / RECORDS_FOLDER / f"{run.name}.json"
@@ -150,14 +143,16 @@ def gather_site(
     dialect = SiteDialect(config, edition, places, read_sizes(inspection.tree, paths))
     exhibits = list_exhibits(inspection)
     folder = tools.find_tools_folder(config, inspection.tree)
+    refs = read_refs(config.root)
     with ThreadPoolExecutor(1) as pool:  # git is slow; read the tools meanwhile
-        editions = pool.submit(changes.gather_editions, inspection, places)
-        shelf_tools = tuple(tools.describe_tools(inspection, folder))
+        editions = pool.submit(changes.gather_editions, inspection, places, refs, cache)
+        days = pool.submit(_find_days, config.root, refs, cache)
+        shelf_tools = tools.describe_tools(inspection, folder, cache)
     return Site(
         inspection,
         edition,
         dialect,
-        Texts(inspection, dialect, exhibits, progress, cache),
+        Texts(inspection, dialect, exhibits, days.result(), progress, cache),
         number_chapters(inspection),
         {
             places[chapter.path]: (which, number)
@@ -173,29 +168,36 @@ def gather_site(
     )
 
 
+def _find_days(root: Path, refs: str, cache: Cache | None) -> Mapping[str, str]:
+    """The day of the last change of each file."""
+    read, inputs = partial(find_last_changes, root, refs), {"the history": refs}
+    return recall(cache, "days of the last changes", inputs, dict[str, str], read)
+
+
 def write_text(site: Site, place: str) -> str | None:
     """One text file of a site, same as in a whole build; None if there is no such file. A chapter
     is rendered without the others."""
-    environment = open_frames(site.config.wording)
     for page in chapters.make_pages(site, only=place):
-        return _frame_page(site, page, environment)
+        return _frame_page(site, page, Frames(site.config))
     return _write_texts(site).get(place)
 
 
-def _frame_page(site: Site, page: Page, environment: Environment) -> str:
+def _frame_page(site: Site, page: Page, frames: Frames) -> str:
     values = {**describe_frame(site, page), **page.values}
-    return environment.get_template(page.template).render(**values)
+    fill = partial(frames.fill, page.template, values)
+    shown = {**values, "template": page.template}
+    return frames.recall(f"frame of {page.place}", shown, str, fill)
 
 
-def _write_texts(site: Site) -> dict[str, str]:
+def _write_texts(site: Site, cache: Cache | None = None) -> dict[str, str]:
     """Every text file of the site by path: pages, scripts, files for programs."""
-    environment = open_frames(site.config.wording)
-    pages = [*chapters.make_pages(site), *shelf.make_pages(site, environment)]
+    frames = Frames(site.config, cache)
+    pages = [*chapters.make_pages(site), *shelf.make_pages(site, frames)]
     if all(page.place != FRONT for page in pages):
         pages.append(front.make_contents(site))
     pages += [*changes.make_page(site), missing.make_page(site)]
-    texts = {page.place: _frame_page(site, page, environment) for page in pages}
-    texts |= missing.write_moved(site, environment)
+    texts = {page.place: _frame_page(site, page, frames) for page in pages}
+    texts |= missing.write_moved(site, frames)
     return {**texts, **shelf.write_scripts(site), **_write_machine_texts(site, pages)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import partial
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -12,6 +11,7 @@ from markdown_it.token import Token
 from bindery.book.past_editions import Change, Editions, Subject, find_editions
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
+from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.model import ToFile
 from bindery.core.repository import Tree
@@ -28,13 +28,15 @@ _MOST_ENTRIES = 40
 """Maximum entries of the feed: a few months of a book in progress."""
 
 
-def gather_editions(inspection: Inspection, places: Mapping[str, str]) -> Editions | None:
+def gather_editions(
+    inspection: Inspection, places: Mapping[str, str], refs: str, cache: Cache | None
+) -> Editions | None:
     """The editions of a book; None without a git history, or if a chapter has the page."""
     if PAGE in places.values():
         return None
     listed = {entry.path for entry in inspection.config.chapters}
     titles = {c.path: c.title for c in inspection.book.chapters if c.path in listed}
-    return find_editions(inspection.config, titles, _read_log(inspection.tree))
+    return find_editions(inspection.config, titles, _read_log(inspection.tree), refs, cache)
 
 
 def _read_log(tree: Tree) -> str:
@@ -117,10 +119,12 @@ def make_page(site: Site) -> Iterator[Page]:
     repository, words = config.repository, config.wording
     notes = {e.tag: render_notes(e.notes, config, site.edition) for e in editions.editions}
     values = {
-        "editions": editions.editions,
+        "editions": [
+            (past, [(subject, describe_size(subject, words)) for subject in past.subjects])
+            for past in editions.editions
+        ],
         "tags": editions.tags,
         "is_whole": editions.is_whole,
-        "describe_size": partial(describe_size, wording=words),
         "links": {path: quote_path(relate(page, PAGE)) for path, page in site.places.items()},
         "notes": notes,
         "commit_url": f"{repository.url}/commit/" if repository else "",

@@ -30,7 +30,6 @@ def describe_frame(site: Site, page: Page) -> dict[str, object]:
     up = relate(FRONT, here).removesuffix(FRONT)
     card = f"{config.site}/{quote_path(place_file(config.cover, config.folder))}"
     return {
-        "book": config,
         "edition": site.edition,
         "language": config.language,
         "menu": _list_menu(site, here),

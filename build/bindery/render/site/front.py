@@ -74,7 +74,10 @@ def _count_book(site: Site) -> str:
     chapters = [chapter for chapter in site.book.chapters if chapter is not site.appendix]
     tables = sum(len(chapter.inventory.tables) for chapter in chapters)
     count = site.config.wording.count
-    records, tools = len(site.inspection.evidence.records), site.config.tools
+    inspection, tools = site.inspection, site.config.tools
+    records = inspection.facts.derive(
+        "number of records", int, lambda: len(inspection.evidence.records)
+    )
     counts = [count(len(chapters), "chapter")]
     counts += [count(tables, "table")] if tables else []
     counts += [count(len(tools), "tool")] if tools else []

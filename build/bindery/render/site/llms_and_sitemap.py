@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from xml.sax.saxutils import escape
+from html import escape
 
 from bindery.book.this_edition import Edition
 from bindery.core.config import Config
@@ -66,7 +66,7 @@ def write_sitemap(pages: Mapping[str, str], site: str) -> str:
     """A sitemap after sitemaps.org: each page with the day of its last change, if known."""
     entries = []
     for page, changed in pages.items():
-        address = escape(find_address(page, site))
+        address = escape(find_address(page, site), quote=False)
         day = f"<lastmod>{changed}</lastmod>" if changed else ""
         entries.append(f"<url><loc>{address}</loc>{day}</url>\n")
     return (

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from jinja2 import Environment
-
 from bindery.render.addresses import find_page, quote_path, relate
+from bindery.render.frames import Frames
 from bindery.render.site.llms_and_sitemap import find_address
 from bindery.render.site.model import Page, Site
 
@@ -23,18 +22,18 @@ def make_page(site: Site) -> Page:
     )
 
 
-def write_moved(site: Site, environment: Environment) -> Iterator[tuple[str, str]]:
+def write_moved(site: Site, frames: Frames) -> Iterator[tuple[str, str]]:
     """For each chapter that has moved, its old path and a page that redirects to the new one."""
     config = site.config
-    template = environment.get_template("site/moved.html")
     for move in config.moved:
         old = find_page(move.old, config.folder)
         new = site.places[move.new]
         target = quote_path(relate(new, old))
         address = find_address(new, config.site) if config.site else target
-        yield (
-            old,
-            template.render(
-                language=config.language, target=target, address=address, title=config.title
-            ),
-        )
+        values = {
+            "language": config.language,
+            "target": target,
+            "address": address,
+            "title": config.title,
+        }
+        yield old, frames.fill("site/moved.html", values)

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bindery.book.git_history import find_last_changes
 from bindery.book.glossary import find_glossary
 from bindery.check.inspect import Inspection
-from bindery.core.cache import Cache
+from bindery.core.cache import Cache, recall
 from bindery.core.model import Book, Chapter, Part, ResolvedBook, ToFile
 from bindery.render.addresses import quote_path, relate
 from bindery.render.glossary import Term
-from bindery.render.images import list_images
 from bindery.render.numbering import Exhibit, find_addresses
-from bindery.render.provenance_notes import write_additions
+from bindery.render.picture_sizes import list_images
+from bindery.render.provenance_notes import list_note_inputs, write_additions
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.dressing import DressedText
 from bindery.render.site.model import ChapterText, Progress
@@ -43,6 +42,14 @@ class _PageText:
     """Files of the repository that it shows or links."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """The notes on the numbers of each chapter, and the files of the repository that they offer."""
+
+    chapters: Mapping[str, Additions]
+    files: tuple[str, ...]
+
+
 class Texts:
     """The text of each chapter of a book. Calls `progress` with the title of a chapter before it
     is rendered."""
@@ -52,6 +59,7 @@ class Texts:
         inspection: Inspection,
         dialect: SiteDialect,
         exhibits: Sequence[Exhibit],
+        days: Mapping[str, str],
         progress: Progress,
         cache: Cache | None = None,
     ) -> None:
@@ -59,9 +67,20 @@ class Texts:
         self._dialect = dialect
         self._progress = progress
         self._cache = cache
-        self._additions = write_additions(inspection, dialect, folds=True)
+        notes = recall(
+            cache,
+            "notes on numbers in the site",
+            list_note_inputs(inspection, dialect, dialect.edition),
+            _Notes,
+            lambda: _Notes(
+                write_additions(inspection, dialect, folds=True),
+                tuple(sorted(dialect.used_files)),
+            ),
+        )
+        self._additions = notes.chapters
+        dialect.used_files.update(notes.files)
         self._titles = write_titles(inspection)
-        self._days = find_last_changes(inspection.config.root)
+        self._days = days
         self._glossary = find_glossary(inspection.book)
         self._exhibits: dict[str, list[Exhibit]] = {}
         self._labelled = [exhibit for exhibit in exhibits if exhibit.anchor]
@@ -107,19 +126,16 @@ class Texts:
                 drawings = tuple(self._find_drawings(chapter))
                 known = find_addresses(self._labelled, self._dialect, chapter)
                 make = partial(self._make, given, terms, drawings, known)
-                if self._cache is None:
-                    self._texts[path] = make()
-                else:
-                    inputs = {
-                        **list_inputs(*given),
-                        "the numbering of its tables and figures": repr(
-                            (self._exhibits.get(path), known)
-                        ),
-                        "a drawing": repr(drawings),
-                        "the glossary": repr(terms),
-                    }
-                    name = f"page of {path}"
-                    self._texts[path] = self._cache.derive(name, inputs, _PageText, make)
+                inputs = {
+                    **list_inputs(*given),
+                    "the numbering of its tables and figures": repr(
+                        (self._exhibits.get(path), known)
+                    ),
+                    "a drawing": repr(drawings),
+                    "the glossary": repr(terms),
+                }
+                name = f"page of {path}"
+                self._texts[path] = recall(self._cache, name, inputs, _PageText, make)
             finally:
                 self._dialect.used_files = others
         return self._texts[path]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from jinja2 import Environment
 from markupsafe import Markup
 
 from bindery.render.addresses import quote_path, relate
+from bindery.render.frames import Frames
 from bindery.render.site.frame import find_edit_url
 from bindery.render.site.model import Page, PageLink, Site
-from bindery.render.site.reading import read_sections, summarise_page
+from bindery.render.site.reading import Section, read_sections, summarise_page
 from bindery.render.site.tools import ToolPage, find_calculator, show_bounds, show_default
 from bindery.tools.calculators import Calculator
 
@@ -20,7 +20,16 @@ _WEIGHT, _WEIGHT_OF_CALCULATOR = 0.5, 0.9
 """In the search: chapters come first."""
 
 
-def make_pages(site: Site, environment: Environment) -> Iterator[Page]:
+@dataclass(frozen=True, slots=True)
+class _ToolText:
+    """The text of a page, and what is read from it."""
+
+    body: Markup
+    sections: tuple[Section, ...]
+    summary: str
+
+
+def make_pages(site: Site, frames: Frames) -> Iterator[Page]:
     """All pages of tools, the catalog first; none if the book has no tools."""
     if not site.tools:
         return
@@ -28,11 +37,11 @@ def make_pages(site: Site, environment: Environment) -> Iterator[Page]:
     for tool in site.tools:
         shelves.setdefault(tool.shelf, []).append(tool)
     title, shown = site.config.wording("Tools"), {"shelves": sorted(shelves.items())}
-    yield _make_page(site, environment, site.catalogue, title, "site/tools.html", shown)
+    yield _make_page(site, frames, site.catalogue, title, "site/tools.html", shown)
     for tool in site.tools:
         for one in tool.calculators:
-            yield _make_calculator(site, environment, tool, one)
-        yield _make_tool(site, environment, tool)
+            yield _make_calculator(site, frames, tool, one)
+        yield _make_tool(site, frames, tool)
 
 
 def write_scripts(site: Site) -> dict[str, str]:
@@ -48,7 +57,7 @@ def _find_script(place: str) -> str:
     return f"{place.removesuffix('.html')}.js"
 
 
-def _make_tool(site: Site, environment: Environment, tool: ToolPage) -> Page:
+def _make_tool(site: Site, frames: Frames, tool: ToolPage) -> Page:
     here = tool.place
     links = [
         site.link_chapter(chapter, here)
@@ -64,7 +73,6 @@ def _make_tool(site: Site, environment: Environment, tool: ToolPage) -> Page:
         "tool": tool,
         "chapters": links,
         "calculators": calculators,
-        "shared": _embed_json(tool.shared),
     }
     around = {
         "sections": tool.list_sections(site.config.wording),
@@ -72,11 +80,11 @@ def _make_tool(site: Site, environment: Environment, tool: ToolPage) -> Page:
     }
     scripts = ("tables.js", "yours.js") if tool.shared else ("tables.js",)
     return _make_page(
-        site, environment, here, tool.name, "site/tool.html", shown, around, scripts=scripts
+        site, frames, here, tool.name, "site/tool.html", shown, around, scripts=scripts
     )
 
 
-def _make_calculator(site: Site, environment: Environment, tool: ToolPage, one: Calculator) -> Page:
+def _make_calculator(site: Site, frames: Frames, tool: ToolPage, one: Calculator) -> Page:
     here, words = find_calculator(tool, one), site.config.wording
     shown = {
         "one": one,
@@ -90,7 +98,7 @@ def _make_calculator(site: Site, environment: Environment, tool: ToolPage, one: 
     title = words("Calculator: {title}", title=one.title)
     return _make_page(
         site,
-        environment,
+        frames,
         here,
         title,
         "site/calculator.html",
@@ -105,7 +113,7 @@ _NOTHING: Mapping[str, object] = {}
 
 def _make_page(
     site: Site,
-    environment: Environment,
+    frames: Frames,
     here: str,
     title: str,
     template: str,
@@ -116,18 +124,16 @@ def _make_page(
     weight: float = _WEIGHT,
 ) -> Page:
     """A page whose text comes from a template; `around` has the values of the frame."""
-    body = environment.get_template(template).render(**shown)
+
+    def write() -> _ToolText:
+        body = frames.fill(template, shown)
+        return _ToolText(Markup(body), tuple(read_sections(body)), summarise_page(body))
+
+    text = frames.recall(f"text of {here}", shown, _ToolText, write)
     values = {
         "part": site.config.wording("Tools"),
-        "summary": summarise_page(body),
-        "body": Markup(body),
+        "summary": text.summary,
+        "body": text.body,
         **around,
     }
-    sections = list(read_sections(body))
-    return Page(here, title, "site/page.html", values, scripts, sections, weight)
-
-
-def _embed_json(value: object) -> Markup:
-    """JSON that is safe inside a script element of a page."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c"))
+    return Page(here, title, "site/page.html", values, scripts, text.sections, weight)

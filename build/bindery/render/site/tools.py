@@ -4,25 +4,29 @@ that mention it. Everything is read from source and records; no tool is run."""
 from __future__ import annotations
 
 import hashlib
+import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from bindery.check.inspect import Inspection
+from bindery.core.cache import Cache, recall
 from bindery.core.config import Config, ToolEntry
 from bindery.core.model import Anchor, Span
 from bindery.core.repository import Tree
 from bindery.core.wording import Wording
+from bindery.evidence.quotations import Quotations
 from bindery.markdown.slugs import SlugCounter
 from bindery.render.site.reader_run import find_references, share_references
 from bindery.render.site.results import write_example, write_values
-from bindery.tools.bundle import BundleError, bundle_tool
+from bindery.tools.bundle import KIT, BundleError, bundle_tool
 from bindery.tools.calculators import Calculator, Input, read_calculators
 from bindery.tools.python_to_js import TranslationError
 from bindery.tools.tool_source import read_docstring, read_method, read_version
@@ -49,7 +53,10 @@ class ListedRun:
     """A record as the page of its tool lists it."""
 
     name: str
-    record: Record
+    day: str
+    hardware: str
+    profile: str
+    method: int
     state: str
 
     @property
@@ -74,7 +81,8 @@ class ToolPage:
     size: str
     file: str
     """The name of the file that readers download: the tool and the kit modules it uses."""
-    text: bytes
+    text: str = field(repr=False)
+    """Its text: that of a shell script may not be UTF-8, and has surrogates there."""
     address: str
     """Its address on the web; empty for a site without an address, or a shell script."""
     about: tuple[ToolSection, ...]
@@ -82,12 +90,14 @@ class ToolPage:
     help: str
     newest: ListedRun | None
     """The record of the example, if there is one."""
+    command: str
+    """The command of that record."""
     example: Markup
     runs: tuple[ListedRun, ...]
     values: Markup
     """The table of the values that can be compared, by record; may be empty."""
-    shared: Mapping[str, object] | None
-    """The data for comparing another run with these, as JSON."""
+    shared: Markup
+    """The data for comparing another run with these, as JSON; may be empty."""
     chapters: tuple[str, ...]
     """Paths of the chapters that mention it."""
     calculators: tuple[Calculator, ...] = ()
@@ -122,14 +132,41 @@ def find_tools_folder(config: Config, tree: Tree) -> str:
     return next(free, "__tools")
 
 
-def describe_tools(inspection: Inspection, folder: str) -> list[ToolPage]:
+def describe_tools(
+    inspection: Inspection, folder: str, cache: Cache | None = None
+) -> tuple[ToolPage, ...]:
     """The page of each tool of the book whose source exists, in the order of chapters.yaml."""
     tree = inspection.tree
     tools = [tool for tool in inspection.config.tools if tree.find_kind(tool.path) == "file"]
-    return [_describe_tool(inspection, tool, folder) for tool in tools]
+    if not tools:
+        return ()
+    mentions = _find_mentions(inspection, tools)
+    inputs = {
+        **inspection.inputs,
+        "a module of the kit": tree.hash_files(_list_kit_files(tree, tools)),
+        "the mention of a tool": repr(mentions),
+        "the language of the outputs": repr(inspection.config.wording),
+        "the folder of the tools": folder,
+    }
+    return recall(
+        cache,
+        "tools",
+        inputs,
+        tuple[ToolPage, ...],
+        lambda: tuple(_describe_tool(inspection, t, folder, mentions[t.name]) for t in tools),
+    )
 
 
-def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> ToolPage:
+def _list_kit_files(tree: Tree, tools: Iterable[ToolEntry]) -> Iterator[str]:
+    """Everything that a tool can import from a kit."""
+    folders = {(folder / KIT).as_posix() for t in tools for folder in PurePosixPath(t.path).parents}
+    for folder in sorted(folders):
+        yield from tree.walk_files(folder)
+
+
+def _describe_tool(
+    inspection: Inspection, tool: ToolEntry, folder: str, chapters: tuple[str, ...]
+) -> ToolPage:
     from bindery.evidence.compare.declaration import TermsError, read_terms
 
     tree, evidence = inspection.tree, inspection.evidence
@@ -141,7 +178,7 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
     records = {name: r for name, r in evidence.records.items() if r.tool == tool.name}
     order = sorted(records, key=lambda name: (records[name].started, name), reverse=True)
     runs = tuple(_list_run(inspection, name, records[name]) for name in order)
-    newest = next((run for run in runs if run.record.complete), None)
+    newest = next((run for run in runs if records[run.name].complete), None)
     try:
         terms = read_terms(tool.name, source)
     except TermsError:
@@ -163,20 +200,21 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
         hashlib.sha256(text).hexdigest(),
         _format_size(len(text), inspection.config.wording),
         posixpath.basename(tool.path),
-        text,
+        text.decode("utf-8", "surrogateescape"),
         f"{site.rstrip('/')}/{here}/{posixpath.basename(tool.path)}"
         if site and tool.path.endswith(".py")
         else "",
         tuple(_cut_sections(about, slugs)),
         _leave_out_docstring(evidence.texts.get(f"{tool.name}/help", ""), source),
         newest,
-        write_example(newest.record, inspection.config.wording) if newest else Markup(),
+        records[newest.name].shell_line if newest else "",
+        write_example(records[newest.name], inspection.config.wording) if newest else Markup(),
         runs,
         write_values(references, terms, units, inspection.config.wording) if terms else Markup(),
-        share_references(terms, references, units, read_method(source))
+        _embed_json(share_references(terms, references, units, read_method(source)))
         if terms and references
-        else None,
-        tuple(_find_chapters(inspection, tool, records)),
+        else Markup(),
+        chapters,
         _read_calculators(source) if tool.calculators else (),
     )
 
@@ -231,32 +269,62 @@ def _list_run(inspection: Inspection, name: str, record: Record) -> ListedRun:
         state = words("stale: {reason}", reason=evidence.stale[name].reason)
     else:
         state = words("current") if name in evidence.newest else words("superseded")
-    return ListedRun(name, record, state)
+    return ListedRun(
+        name,
+        str(record.started.date()),
+        record.machine.hardware,
+        record.profile,
+        record.method,
+        state,
+    )
 
 
-@lru_cache(maxsize=16384)
-def _speaks_of(source: str, file: str, text: str) -> bool:
-    pattern = rf"(?<![\w.-]){re.escape(file)}(?![\w-])|\b{re.escape(text)}"
-    return re.search(pattern, source) is not None
-
-
-def _find_chapters(
-    inspection: Inspection, tool: ToolEntry, records: Iterable[str]
-) -> Iterable[str]:
-    """The chapters that name the file of a tool, quote its output, or show its numbers."""
-    names = set(records)
-    views = {
-        view
-        for view, provenance in inspection.evidence.provenance.items()
-        if names & set(provenance.records)
-    }
-    file, text = posixpath.basename(tool.path), f"text: {tool.name}/"
+def _find_mentions(
+    inspection: Inspection, tools: Sequence[ToolEntry]
+) -> dict[str, tuple[str, ...]]:
+    """By the name of a tool, the chapters that name its file, quote what it prints, or show its
+    numbers."""
+    sources = inspection.facts.derive(
+        "tools behind views", dict[str, tuple[str, ...]], lambda: _list_sources(inspection)
+    )
+    mentions: dict[str, dict[str, None]] = {tool.name: {} for tool in tools}
+    given = repr([(tool.name, tool.path) for tool in tools])
     for chapter in inspection.book.chapters:
-        quotations = inspection.quotations.get(chapter.path)
-        quoted = quotations is not None and bool(views & set(quotations.views))
-        source = chapter.source
-        if quoted or ((file in source or text in source) and _speaks_of(source, file, text)):
-            yield chapter.path
+        list_named = partial(_list_named, chapter.source, tools)
+        named = chapter.facts.derive("named tools", tuple[str, ...], list_named, given)
+        quoted = inspection.quotations.get(chapter.path, Quotations()).views
+        for name in (*named, *(tool for view in quoted for tool in sources.get(view, ()))):
+            mentions.get(name, {})[chapter.path] = None
+    return {name: tuple(chapters) for name, chapters in mentions.items()}
+
+
+def _list_sources(inspection: Inspection) -> dict[str, tuple[str, ...]]:
+    """The tools whose records each view shows."""
+    evidence = inspection.evidence
+    return {
+        view: tuple(dict.fromkeys(evidence.records[name].tool for name in provenance.records))
+        for view, provenance in evidence.provenance.items()
+    }
+
+
+def _list_named(source: str, tools: Iterable[ToolEntry]) -> tuple[str, ...]:
+    """The tools whose file a chapter names, or whose output it quotes."""
+    named = []
+    for tool in tools:
+        file, text = posixpath.basename(tool.path), f"text: {tool.name}/"
+        # What looks back comes behind the name: a pattern that begins with letters is quick.
+        name, quotation = re.escape(file), re.escape(text)
+        if (file in source and re.search(rf"{name}(?<![\w.-]{name})(?![\w-])", source)) or (
+            text in source and re.search(rf"{quotation}(?<!\w{quotation})", source)
+        ):
+            named.append(tool.name)
+    return tuple(named)
+
+
+def _embed_json(value: object) -> Markup:
+    """JSON that is safe inside a script element of a page."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))
 
 
 # --- the docstring ---
