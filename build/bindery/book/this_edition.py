@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,6 +32,11 @@ class Edition:
         return "-".join(
             filter(None, (self.version, self.day, self.commit or f"{self.date:%H%M%S}"))
         )
+
+    @property
+    def of_the_day(self) -> Edition:
+        """The edition as pages show it: outside git each command has its own time."""
+        return replace(self, date=self.date.replace(hour=0, minute=0, second=0))
 
     @property
     def day(self) -> str:

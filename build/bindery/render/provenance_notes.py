@@ -68,7 +68,7 @@ def list_note_inputs(inspection: Inspection, dialect: Dialect, edition: Edition)
         **inspection.inputs,
         "a quotation": repr(inspection.quotations),
         "the language of the outputs": repr(dialect.words),
-        "the edition": repr((edition, appendix and appendix.path)),
+        "the edition": repr((edition.of_the_day, appendix and appendix.path)),
     }
 
 

@@ -30,7 +30,7 @@ def describe_frame(site: Site, page: Page) -> dict[str, object]:
     up = relate(FRONT, here).removesuffix(FRONT)
     card = f"{config.site}/{quote_path(place_file(config.cover, config.folder))}"
     return {
-        "edition": site.edition,
+        "edition": site.edition.of_the_day,
         "language": config.language,
         "menu": _list_menu(site, here),
         "home": quote_path(f"{up}{FRONT}"),
