@@ -5,7 +5,7 @@ Checked only with `maths: true` in chapters.yaml. Write a dollar sign in prose a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from markdown_it.token import Token
@@ -23,22 +23,22 @@ def check(scope: Scope) -> Iterator[Finding]:
 
     missing = find_missing_packages()
     for chapter in scope.book.chapters:
-        if missing:
-            hint = "run `pip install 'bindery[maths]'`"
-            message = f"formulas need {' and '.join(missing)} (not installed)"
-            for token in _list_formulas(chapter.tokens):
-                yield RULE.find(token.meta["span"], message, hint)
-                return
-        else:
-            faults = partial(_list_faults, chapter)
-            yield from chapter.facts.derive("formulas", tuple[Finding, ...], faults)
+        find = partial(_list_faults, chapter, missing)
+        found = chapter.facts.derive("formulas", tuple[Finding, ...], find, repr(missing))
+        yield from found
+        if missing and found:
+            return  # one formula is enough to tell what is missing
 
 
-def _list_faults(chapter: Chapter) -> tuple[Finding, ...]:
+def _list_faults(chapter: Chapter, missing: Sequence[str]) -> tuple[Finding, ...]:
     from bindery.markdown.maths import find_fault
 
     found = []
     for token in _list_formulas(chapter.tokens):
+        if missing:
+            hint = "run `pip install 'bindery[maths]'`"
+            message = f"formulas need {' and '.join(missing)} (not installed)"
+            return (RULE.find(token.meta["span"], message, hint),)
         fault = find_fault(token.content, is_block=token.type != "math_inline")
         if fault:
             hint = "fix the LaTeX"
