@@ -126,14 +126,14 @@ def run_fio(load: Load, options: argparse.Namespace, folder: str, stop: Stop) ->
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
     while True:
         try:
-            stop.check()
-            return process.communicate(timeout=0.1)[0]
-        except subprocess.TimeoutExpired:
-            continue
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                stop.check()
+                return process.communicate(timeout=0.1)[0]
         except Stopped:
-            process.terminate()  # fio ends its jobs
-            process.communicate()
-            raise
+            process.terminate()  # again and again: jobs that have yet to begin ignore it
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=1)
+                raise
 
 
 def read_run(text: str, load: Load, whole_files: bool) -> Row | tuple[str, str]:

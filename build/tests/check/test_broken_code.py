@@ -2,7 +2,7 @@
 
 import pytest
 from bindery.check.rules.broken_code import find_fault
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 WHOLE = [
@@ -85,6 +85,7 @@ def test_faults_have_their_place(
     assert fault.message.startswith(message)
 
 
+@example("python", "@1\\")
 @given(
     st.sampled_from(["python", "bash", "console", "yaml", "json", "toml"]),
     st.text(alphabet="ab:1 \t\n'\"([{}])#=,.>$@%\\-<!&|*", max_size=60),

@@ -114,6 +114,7 @@ _DOTS = re.compile(r"^[ \t]*(?:#.*)?(?:\.{3}|…|\[\.{3}\]|\[…\])", re.MULTILI
 def _find_in_python(code: str) -> CodeFault | None:
     if _OUTPUT.search(code) or _parse_python(code) is None:
         return None
+    last_row = code.count("\n")  # Python may name the row after it
     added = 1 if code.lstrip("\n").startswith((" ", "\t")) else 0
     code = _fill_bodies(_MAGIC.sub(r"\1pass", "if True:\n" * added + code))
     error = _parse_python(code)
@@ -123,7 +124,7 @@ def _find_in_python(code: str) -> CodeFault | None:
     line = code.split("\n")[row]
     if sys.version_info < (3, 14) and _NEWER.search(line):
         return None  # syntax that came after this Python
-    return replace(_describe_python(error, line), row=row - added)
+    return replace(_describe_python(error, line), row=min(row - added, last_row))
 
 
 def _parse_python(code: str) -> SyntaxError | None:

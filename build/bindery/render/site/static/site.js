@@ -209,7 +209,7 @@ window.say = (text, values = {}) => (window.bookWords?.[text] ?? text).replace(/
 
   /* A line that is broken gets a mark where it goes on: each is an element, with its colours. */
   function makeWrapButton(frame, code) {
-    const whole = (line) => line.replace(/(?<=^|\s)--?\w[\w-]*/g, '<span class="word">$&</span>'); // options
+    const whole = (line) => line.replace(/(?<=^|\s|\s<\/span>)--?\w[\w-]*/g, '<span class="word">$&</span>'); // options
     code.innerHTML = code.innerHTML.split("\n").map((line) => line && `<span class="line">${whole(line)}</span>`).join("\n");
     const wrap = document.createElement("button");
     wrap.type = "button";

@@ -95,6 +95,7 @@
       Object.assign(run, { hardware: hardware.value || null, powerLimit: "", nodes: one, ranks: one });
       if (!hardware.value) run.notes.push("Your file does not name its hardware, and you have not chosen any.");
     }
+    run.isJudged = run.hardware !== null || shared.alike.some((place) => place.endsWith("device_model"));
     if (data.complete !== true) run.notes.push("Your run is incomplete.");
     return run;
   }
@@ -129,7 +130,8 @@
     return isNumber(value) && value > 0 ? "" : `${shared.value} is ${show(value)}`;
   }
 
-  function judge(ratio, margin) {
+  function judge(run, ratio, margin) {
+    if (!run.isJudged) return "not judged";
     if (Math.abs(ratio - 1) <= margin) return "within";
     const far = Math.abs(ratio - 1) > shared.far * margin ? "far " : "";
     return ratio < 1 ? `${far}below` : `${far}above`;
@@ -140,6 +142,7 @@
   /* What a verdict means: for times and rates that something is slower, else that it is worse. */
   function tellVerdict(word) {
     if (word === "within") return "as expected";
+    if (word === "not judged") return word;
     const isSpeed = shared.unit === "s" || shared.unit.endsWith("/s");
     const kind = isWorse(word) ? (isSpeed ? "slower" : "worse") : (isSpeed ? "faster" : "better");
     return `${word.startsWith("far") ? "far " : ""}${kind}`;
@@ -168,7 +171,7 @@
         const margin = Math.max(shared.tolerance, theirs.spread ?? 0);
         const yours = row[shared.value];
         const ratio = yours / theirs.value;
-        rows.push({ key, values, label, yours, recorded: theirs.value, ratio, margin, verdict: judge(ratio, margin), hasSpread: theirs.spread !== null });
+        rows.push({ key, values, label, yours, recorded: theirs.value, ratio, margin, verdict: judge(run, ratio, margin), hasSpread: theirs.spread !== null });
       }
     }
     return { rows, leftOut };
@@ -184,7 +187,7 @@
         const margins = rows.map((row) => row.margin).sort((a, b) => a - b);
         const half = margins.length / 2;
         const margin = (margins[Math.ceil(half) - 1] + margins[Math.floor(half)]) / 2;
-        return { record, rows, leftOut, ratio, margin, verdict: judge(ratio, margin) };
+        return { record, rows, leftOut, ratio, margin, verdict: judge(run, ratio, margin) };
       }
     }
     if (alike.length) {
@@ -229,7 +232,7 @@
     const { record, rows, leftOut, ratio, verdict: word } = comparison;
     const percent = (share) => `${(100 * share).toFixed(1)} %`;
     const summary = make("p", "", verdict);
-    make("strong", `Yours is ${percent(ratio)} of ${record.name}: ${word === "within" ? "as expected" : `${tellVerdict(word)} than expected`}`, summary)
+    make("strong", `Yours is ${percent(ratio)} of ${record.name}: ${/within|not judged/.test(word) ? tellVerdict(word) : `${tellVerdict(word)} than expected`}`, summary)
       .className = isWorse(word) ? "worse" : "";
     summary.append(`, over ${count(rows.length, "row")}. That record was made on ${record.hardware}, ${record.started.slice(0, 10)}.`);
     for (const note of notes) make("p", note, verdict);
