@@ -1,7 +1,7 @@
 """Emoji by name, as GitHub shows them: a rocket for `:rocket:`, but not in code.
 
 Raw HTML too may have them. Names that GitHub draws as an image of its own, such as `:octocat:`,
-stay text, as unknown ones do on GitHub.
+stay text, as unknown ones do on GitHub, and so does a name with an escaped colon.
 """
 
 from __future__ import annotations
@@ -37,7 +37,22 @@ def read_emoji(state: StateCore) -> None:
     """Make tokens `emoji` of the names in prose; their `markup` is what was typed."""
     for token in state.tokens:
         if token.type == "inline" and token.children and ":" in token.content:
-            token.children = list(_split_names(token.children))
+            token.children = list(_split_names(list(_join_escaped(token.children))))
+
+
+def _join_escaped(children: list[Token]) -> Iterator[Token]:
+    r"""Escaped characters become text, `:no\_entry:` too, but not colons: those are never part of
+    a name."""
+    last = None
+    for child in children:
+        is_text = child.type == "text" or (child.type == "text_special" and child.content != ":")
+        if is_text and last is not None:
+            last.content += child.content
+            continue
+        last = child if is_text else None
+        if is_text:
+            child.type = "text"
+        yield child
 
 
 def _split_names(children: list[Token]) -> Iterator[Token]:

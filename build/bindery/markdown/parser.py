@@ -127,7 +127,7 @@ def make_parser(maths: bool = False) -> MarkdownIt:
     _wrap_block_rule(parser, "reference", [], _note_definition)
     _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
-    parser.core.ruler.after("text_join", "emoji", read_emoji)
+    parser.core.ruler.before("text_join", "emoji", read_emoji)
     return parser
 
 

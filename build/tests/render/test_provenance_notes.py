@@ -13,7 +13,7 @@ from bindery.render.appendix import escape_words
 from bindery.render.completeness import Contents, read_contents
 from evidence_book import EPOCH, FILES, MODEL, make_record
 from fixture_types import BookMaker, Runner
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
 from needs import need
@@ -239,6 +239,7 @@ def test_the_appendix_lists_every_record_and_data_file(open_page: Callable[..., 
 HARSH = st.text(st.sampled_from("ab1 \\`*_{}[]<>()#+-.!|~&$:@^/\"'=?;%w\t\n"), max_size=20)
 
 
+@example("A;:a:;Z")
 @given(text=HARSH.map(lambda text: f"A{text}Z"))
 def test_words_of_a_record_stay_words(text: str) -> None:
     """Whatever a machine is called, the appendix says it letter by letter and links nowhere."""
