@@ -102,6 +102,7 @@ class Manuscript:
                 cache.rebuilt.update(reasons)
             if rebuilt or not is_recalled:
                 cache.store(f"text of {self.path}", self._list_inputs(), write_chapter(chapter))
+                rebuilt.clear()
 
         cache.do_at_end(store)
 

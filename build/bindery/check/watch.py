@@ -16,8 +16,10 @@ from bindery.core.repository import Tree
 
 _LOOK_MILLISECONDS = 2000
 """How often files are looked at unasked: network file systems do not report changes."""
+_REST_MILLISECONDS = 10
 _SETTLE_MILLISECONDS = 50
-"""A save may be several changes, and is one."""
+"""A save may be several changes, and is one: it has ended when nothing changes for the first time,
+or after the second."""
 
 Stamp = tuple[int, int, int]
 Known = Mapping[Finding, Identity]
@@ -59,6 +61,7 @@ def wait_for_changes(root: Path) -> Iterator[None]:
     for _ in watch(
         root,
         debounce=_SETTLE_MILLISECONDS,
+        step=_REST_MILLISECONDS,
         rust_timeout=_LOOK_MILLISECONDS,
         yield_on_timeout=True,
         watch_filter=None,

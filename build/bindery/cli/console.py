@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bindery.core.model import Finding, refuse
+from bindery.core.model import BookError, Finding, Span, refuse
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
@@ -82,6 +82,17 @@ why_option = click.option(
     "--why", is_flag=True, help="Show what was rebuilt instead of taken from the cache, and why."
 )
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
+
+
+def explain_trouble(error: OSError) -> BookError:
+    """What the operating system refused, and what to do."""
+    path = error.filename2 or error.filename
+    name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
+    hint = "free disk space, fix permissions, or correct the path"
+    if sys.argv[1:2] and sys.argv[1] in ("build", "html", "pdf", "epub"):
+        hint += "; use --out for another output folder, TMPDIR for another temporary folder"
+    message = f"cannot be read or written: {(error.strerror or str(error)).lower()}"
+    return BookError(Finding(Span.whole(name), "disk", message, hint))
 
 
 @contextmanager

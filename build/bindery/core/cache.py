@@ -43,6 +43,7 @@ class Cache:
         self._root = str(root.resolve())
         self._folder = folder or find_folder()
         self._at_end: list[Callable[[], None]] = []
+        self._held: dict[str, tuple[Mapping[str, str], Any]] = {}
         self._has_written = False
         self.reused = 0
         self.rebuilt: dict[str, str] = {}
@@ -110,10 +111,21 @@ class Cache:
         def store() -> None:
             if facts.rebuilt:
                 self.rebuilt.update({name: reason} if reason else facts.rebuilt)
+                facts.rebuilt.clear()
                 self.store(name, inputs, facts.write())
 
         self.do_at_end(store)
         return facts
+
+    def hold(self, name: str, inputs: Mapping[str, str], make: Callable[[], T]) -> T:
+        """A result that is kept in memory, and made again if an input has changed."""
+        held = self._held.get(name)
+        if held is None or held[0] != inputs:
+            held = inputs, make()
+            if held[1] is not None:
+                self._held[name] = held
+        result: T = held[1]
+        return result
 
     def do_at_end(self, action: Callable[[], None]) -> None:
         """Call this when the cache is closed, for results that grow during a build."""
@@ -145,6 +157,13 @@ class Cache:
                 break
             os.unlink(path)  # noqa: PTH108
             excess -= size
+
+
+class LiveCache(Cache):
+    """The cache of a program that builds again and again: it also holds what it has read."""
+
+    def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Any], T]) -> T | None:
+        return self.hold(name, inputs, lambda: super(LiveCache, self).read(name, inputs, restore))
 
 
 def recall(

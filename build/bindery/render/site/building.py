@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import resources
@@ -175,11 +175,25 @@ def _find_days(root: Path, refs: str, cache: Cache | None) -> Mapping[str, str]:
 
 
 def write_text(site: Site, place: str) -> str | None:
-    """One text file of a site, same as in a whole build; None if there is no such file. A chapter
-    is rendered without the others."""
-    for page in chapters.make_pages(site, only=place):
-        return _frame_page(site, page, Frames(site.config))
-    return _write_texts(site).get(place)
+    """One text file of a site, same as in a whole build; None if there is no such file. A page is
+    rendered without the others, but what lists all of them needs all."""
+    frames = Frames(site.config)
+    for page in _make_pages(site, frames, only=place):
+        if page.place == place:
+            return _frame_page(site, page, frames)
+    if place == MENU:
+        return write_menu(site)
+    return _write_others(site, frames, list(_make_pages(site, frames))).get(place)
+
+
+def _make_pages(site: Site, frames: Frames, only: str = "") -> Iterator[Page]:
+    """All pages; of the chapters, only the one with this path, if it is given."""
+    yield from chapters.make_pages(site, only)
+    yield from shelf.make_pages(site, frames)
+    if FRONT not in site.places.values():
+        yield front.make_contents(site)
+    yield from changes.make_page(site)
+    yield missing.make_page(site)
 
 
 def _frame_page(site: Site, page: Page, frames: Frames) -> str:
@@ -192,13 +206,15 @@ def _frame_page(site: Site, page: Page, frames: Frames) -> str:
 def _write_texts(site: Site, cache: Cache | None = None) -> dict[str, str]:
     """Every text file of the site by path: pages, scripts, files for programs."""
     frames = Frames(site.config, cache)
-    pages = [*chapters.make_pages(site), *shelf.make_pages(site, frames)]
-    if all(page.place != FRONT for page in pages):
-        pages.append(front.make_contents(site))
-    pages += [*changes.make_page(site), missing.make_page(site)]
+    pages = list(_make_pages(site, frames))
     texts = {page.place: _frame_page(site, page, frames) for page in pages}
-    texts |= missing.write_moved(site, frames)
-    return {**texts, **shelf.write_scripts(site), **_write_machine_texts(site, pages)}
+    return {**texts, **_write_others(site, frames, pages)}
+
+
+def _write_others(site: Site, frames: Frames, pages: Sequence[Page]) -> dict[str, str]:
+    """Every text file that is not one of the pages: redirects, scripts, files for programs."""
+    moved = dict(missing.write_moved(site, frames))
+    return {**moved, **shelf.write_scripts(site), **_write_machine_texts(site, pages)}
 
 
 def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]:
