@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,8 @@ class Inspection:
     """Facts about the evidence and the quotations together."""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """What the evidence depends on, by what the user calls it; empty without a cache."""
+    evidence_key: object = None
+    """What the evidence was gathered from; that of another inspection is the same if this is."""
 
     @property
     def book(self) -> Book:
@@ -75,11 +78,13 @@ def read_book(
     root: Path,
     *,
     only: Collection[str] = (),
+    before: Inspection | None = None,
     cache: Cache | None = None,
     prepare: Callable[[Config, Tree, Chapter], object] = lambda *_: None,
 ) -> Inspection:
-    """The same, of findings only what reading comes upon: no rule has been asked. `prepare` works
-    out facts of a chapter that was not in the cache."""
+    """The same, of findings only what reading comes upon: no rule has been asked. The evidence is
+    that of an inspection `before` where none of its files has changed since. `prepare` works out
+    facts of a chapter that was not in the cache."""
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
     load = partial(load_book, config, cache=cache, prepare=partial(prepare, config))
@@ -100,15 +105,17 @@ def read_book(
         gathered = _gather_evidence(tree, config, quoted, cache)
         return replace(gathered, excerpts=excerpts)
 
+    key = _read_stamps(tree, config), tuple(quoted), repr(excerpts), read_today()
     facts = Facts()
     inputs: dict[str, str] = {}
-    if cache is None:
+    if before is not None and before.evidence_key == key:
+        evidence = before.evidence
+    elif cache is None:
         evidence = gather()
     else:
+        evidence = cast(Evidence, LateEvidence(gather))
+    if cache is not None:
         inputs = {"the evidence": hash_evidence(tree, config), "the day": str(read_today())}
-        asked = {**inputs, "a quotation": repr((quoted, excerpts))}
-        late = cache.hold("evidence", asked, lambda: LateEvidence(gather))
-        evidence = cast(Evidence, late)
         if _has_evidence(tree, config):
             part = f" of {', '.join(quotations)}" if is_part else ""
             quoting = {**inputs, "a quotation": repr((quotations, excerpts))}
@@ -129,7 +136,7 @@ def read_book(
     of_chapters = (finding for chapter in chapters for finding in chapter.findings)
     of_diagrams = compare_drawings(tree, diagrams, drawings)
     found = (*loaded.findings, *of_evidence, *of_chapters, *of_diagrams)
-    return Inspection(config, tree, resolved, evidence, quotations, found, facts, inputs)
+    return Inspection(config, tree, resolved, evidence, quotations, found, facts, inputs, key)
 
 
 def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:
@@ -146,6 +153,18 @@ def find_faults(read: Inspection, *, since: str | None = None) -> Inspection:
         read.facts,
     )
     return replace(read, findings=tuple(sort_findings(check_book(scope))))
+
+
+def _read_stamps(tree: Tree, config: Config) -> tuple[tuple[str, int, int], ...]:
+    """Path, time and size of every file that the evidence of a book is made from."""
+    folders = (config.views, config.data, RECORDS_FOLDER)
+    paths = (path for folder in folders if folder for path in tree.walk_files(folder))
+    stamps = []
+    for path in (config.file, *(tool.path for tool in config.tools), *paths):
+        with suppress(OSError):
+            status = (tree.root / path).stat()
+            stamps.append((path, status.st_mtime_ns, status.st_size))
+    return tuple(stamps)
 
 
 def _has_evidence(tree: Tree, config: Config) -> bool:

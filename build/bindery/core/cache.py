@@ -43,7 +43,6 @@ class Cache:
         self._root = str(root.resolve())
         self._folder = folder or find_folder()
         self._at_end: list[Callable[[], None]] = []
-        self._held: dict[str, tuple[Mapping[str, str], Any]] = {}
         self._has_written = False
         self.reused = 0
         self.rebuilt: dict[str, str] = {}
@@ -117,16 +116,6 @@ class Cache:
         self.do_at_end(store)
         return facts
 
-    def hold(self, name: str, inputs: Mapping[str, str], make: Callable[[], T]) -> T:
-        """A result that is kept in memory, and made again if an input has changed."""
-        held = self._held.get(name)
-        if held is None or held[0] != inputs:
-            held = inputs, make()
-            if held[1] is not None:
-                self._held[name] = held
-        result: T = held[1]
-        return result
-
     def do_at_end(self, action: Callable[[], None]) -> None:
         """Call this when the cache is closed, for results that grow during a build."""
         self._at_end.append(action)
@@ -160,10 +149,20 @@ class Cache:
 
 
 class LiveCache(Cache):
-    """The cache of a program that builds again and again: it also holds what it has read."""
+    """The cache of a program that reads a book again and again: what it has read stays in memory
+    as long as its inputs are the same."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._known: dict[str, tuple[Mapping[str, str], Any]] = {}
 
     def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Any], T]) -> T | None:
-        return self.hold(name, inputs, lambda: super(LiveCache, self).read(name, inputs, restore))
+        known, result = self._known.get(name, (None, None))
+        if known != inputs:
+            result = super().read(name, inputs, restore)
+            if result is not None:
+                self._known[name] = inputs, result
+        return result
 
 
 def recall(

@@ -35,4 +35,5 @@ def list_inputs(
         "a note on its numbers": repr(additions),
         "what is known of a web page": repr(titles),
         "the language of the outputs": repr(sorted(dialect.words.texts.items())),
+        "the preview": str(dialect.marks_lines),
     }

@@ -109,7 +109,7 @@ class _Book:
         from bindery.render.site.building import find_clashes, gather_site
 
         began = time.perf_counter()
-        inspection = read_book(self._root, cache=self._cache)
+        inspection = read_book(self._root, before=self._inspection, cache=self._cache)
         if clashes := find_clashes(inspection.config):
             raise ConfigError(*clashes)
         edition, out = find_edition(inspection.config), self._root / "dist/site"
@@ -141,6 +141,7 @@ class _Book:
         summary = summarise(sifted.fresh, links, chapters, len(sifted.accepted))
         self._known = print_changes(sifted.fresh, inspection, summary, self._known)
         self._cache.close()
+        _ = inspection.evidence.findings  # gather it now rather than when you save next
 
     def report(self, error: BookError | OSError) -> None:
         """Show why the book could not be read or checked, in the terminal and on its pages."""

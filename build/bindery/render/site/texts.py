@@ -134,7 +134,7 @@ class Texts:
                     "a drawing": repr(drawings),
                     "the glossary": repr(terms),
                 }
-                name = f"{'preview' if self._dialect.marks_lines else 'page'} of {path}"
+                name = f"page of {path}"
                 self._texts[path] = recall(self._cache, name, inputs, _PageText, make)
             finally:
                 self._dialect.used_files = others
