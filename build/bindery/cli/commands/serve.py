@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import mimetypes
+import sys
 import threading
 import time
 import webbrowser
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import click
@@ -44,13 +45,12 @@ _ALIVE_SECONDS = 15.0
 )
 @click.option("--open", "opens", is_flag=True, help="Open the book in a browser.")
 def serve(root: Path, port: int, opens: bool) -> None:
-    """Show the book in a browser, and reload it after each change.
+    """Show the book in a browser, and update it after each save.
 
     Pages keep their scroll position and show what `bindery check` finds below each block.
     """
     from bindery.check.watch import wait_for_changes
 
-    gc.enable()  # a build ends before garbage matters; this does not
     book = _Book(root)
     try:
         server = _Server(book, port)
@@ -70,6 +70,10 @@ def serve(root: Path, port: int, opens: bool) -> None:
                         print("no browser was found: open this address yourself", flush=True)
                 book.shown.wait(_PATIENCE_SECONDS)  # the page you are looking at comes first
                 book.check()
+                if not gc.isenabled():
+                    # A build ends before garbage matters, this does not; but most of a book stays.
+                    gc.freeze()
+                    gc.enable()
             except (BookError, OSError) as error:
                 if not thread.is_alive():
                     raise
@@ -130,6 +134,7 @@ class _Book:
         from bindery.check.baseline_use import sift_listed
         from bindery.check.inspect import find_faults
         from bindery.core.report import summarise
+        from bindery.markdown.chapter_reader import parse_chapter
 
         assert self._inspection is not None
         inspection = find_faults(self._inspection)
@@ -141,6 +146,7 @@ class _Book:
         summary = summarise(sifted.fresh, links, chapters, len(sifted.accepted))
         self._known = print_changes(sifted.fresh, inspection, summary, self._known)
         self._cache.close()
+        parse_chapter.cache_clear()  # or every version of a chapter would stay in memory
         _ = inspection.evidence.findings  # gather it now rather than when you save next
 
     def report(self, error: BookError | OSError) -> None:
@@ -210,6 +216,11 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, book: _Book, port: int) -> None:
         self.book = book
         super().__init__((_HOST, port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print a bug with its traceback; that a page has been left is none."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

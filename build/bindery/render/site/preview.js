@@ -3,9 +3,8 @@
 // block it shows what the check finds there.
 (() => {
   const KEY = "bindery place";
-  // Blocks that no script of the page works on, so that new ones are whole as they are.
-  const PLAIN = "p, ul, ol, blockquote";
-  const PREPARED = "pre, table, img, [data-number]";
+  // What scripts of the page work on when it is loaded.
+  const PREPARED = "h1, h2, h3, h4, h5, h6, pre, table, img, [data-number]";
   const here = decodeURIComponent(location.pathname.slice(1)).replace(/(^|\/)$/, "$1index.html");
   let { version } = document.currentScript.dataset;
   // Both are read now, before the scripts of the page change anything.
@@ -33,30 +32,42 @@
     const copy = page.documentElement.cloneNode(true);
     for (const one of copy.querySelectorAll("article > *, meta, link[rel=preload], script[data-version]")) one.remove();
     for (const one of copy.querySelectorAll("details")) one.open = true;
-    return copy.innerHTML;
+    return copy.innerHTML.replace(/\s+/g, " ");
   }
 
-  // The place is that of the first block in sight, for what is above it may have grown.
+  // The position is that of the first block in sight, for what is above it may have grown.
+  const findBlock = () => [...document.querySelectorAll("[data-line]")].find((one) => one.getBoundingClientRect().bottom > 0);
+  const findTop = (block) => block?.getBoundingClientRect().top;
+
   function keepPlace() {
-    const block = [...document.querySelectorAll("[data-line]")].find((one) => one.getBoundingClientRect().bottom > 0);
-    const top = block?.getBoundingClientRect().top;
+    const block = findBlock();
+    const top = findTop(block);
     sessionStorage.setItem(KEY, JSON.stringify({ here, line: block?.dataset.line, top, y: scrollY }));
+    history.scrollRestoration = "manual";
   }
 
   function returnToPlace() {
     const kept = JSON.parse(sessionStorage.getItem(KEY) ?? "null");
-    sessionStorage.removeItem(KEY);
     if (kept?.here !== here) return;
     const lines = [...document.querySelectorAll("[data-line]")];
     const block = lines.findLast((one) => Number(one.dataset.line) <= Number(kept.line));
-    if (block && kept.y > 0) scrollBy(0, block.getBoundingClientRect().top - kept.top);
+    if (block && kept.y > 0) scrollBy(0, findTop(block) - kept.top);
     else scrollTo(0, kept.y);
+  }
+
+  /* Make a change of the text while what is in sight stays where it is. */
+  function keepStill(change) {
+    const block = findBlock();
+    const top = findTop(block);
+    const result = change();
+    if (scrollY > 0 && block?.isConnected) scrollBy(0, findTop(block) - top);
+    return result;
   }
 
   async function update() {
     const text = await (await fetch(location.href)).text();
     const page = new DOMParser().parseFromString(text, "text/html");
-    if (replaceBlocks(page)) version = page.querySelector("script[data-version]").dataset.version;
+    if (keepStill(() => replaceBlocks(page))) version = page.querySelector("script[data-version]").dataset.version;
     else {
       keepPlace();
       location.reload();
@@ -69,17 +80,18 @@
     const shorter = Math.min(blocks.length, fresh.length);
     let [start, end] = [0, 0];
     while (start < shorter && blocks[start].source === fresh[start].source) start += 1;
-    while (end < shorter - start && blocks.at(-1 - end).source === fresh.at(-1 - end).source) end += 1;
+    while (end < shorter - start && blocks.at(-1 - end).source === fresh.at(-1 - end).source) {
+      end += 1;
+      const [{ element }, { element: { dataset } }] = [blocks.at(-end), fresh.at(-end)];
+      if (dataset.line) element.dataset.line = dataset.line;
+    }
     const [old, added] = [blocks, fresh].map((all) => all.slice(start, all.length - end));
-    const isPlain = ({ element }) => element.matches(PLAIN) && !element.querySelector(PREPARED);
+    const isPlain = ({ element }) => !element.matches(PREPARED) && !element.querySelector(PREPARED);
     const before = [...document.querySelectorAll("article > *")].find((one) => one.contains(blocks[start - 1]?.element));
     if (!before || ![...old, ...added].every(isPlain) || readFrame(page) !== frame) return false;
     before.after(...added.map(({ element }) => element));
     for (const { element } of old) element.remove();
     blocks.splice(start, old.length, ...added);
-    fresh.forEach(({ element }, index) => {
-      if (element.dataset.line) blocks[index].element.dataset.line = element.dataset.line;
-    });
     return true;
   }
 
@@ -88,7 +100,7 @@
     const lines = [...document.querySelectorAll("[data-line]")];
     const article = document.querySelector("article");
     for (const { line, kind, text, help } of findings) {
-      const note = makeElement("aside", `preview ${kind}`, `${line}: ${text}`);
+      const note = makeElement("aside", `preview ${kind}`, `line ${line}: ${text}`);
       if (help) note.append(makeElement("small", "", help));
       const block = lines.findLast((one) => Number(one.dataset.line) <= line);
       if (block) block.after(note);
@@ -105,6 +117,7 @@
 
   const style = document.createElement("style");
   style.textContent = `
+    html { overflow-anchor: none }
     aside.preview { border-left: 4px solid #b35900; margin: 0.5rem 0; padding: 0.3rem 0.8rem; font: 0.9rem/1.4 sans-serif; background: color-mix(in srgb, currentColor 6%, transparent) }
     aside.preview.error { border-color: #c62828 }
     aside.preview small { display: block; opacity: 0.8 }
@@ -119,7 +132,12 @@
     link.target = "_blank";
     document.body.append(link);
   }
-  addEventListener("load", returnToPlace);
+  returnToPlace(); // before anything is seen, and when all has its size
+  addEventListener("load", () => {
+    returnToPlace();
+    sessionStorage.removeItem(KEY);
+    setTimeout(() => { history.scrollRestoration = "auto"; }); // later than the browser looks
+  });
 
   // Events come one after another, and only to a page that is seen: a browser has few connections.
   let events = null;
@@ -127,7 +145,7 @@
 
   async function take(state) {
     if (state.version !== version) await update();
-    if (state.findings || state.trouble.length) showFindings(state);
+    if (state.findings || state.trouble.length) keepStill(() => showFindings(state));
   }
 
   function listen() {
