@@ -63,9 +63,6 @@ _CALLOUT = re.compile(r"\{\s*\.callout-(?P<name>\w+)(?P<rest>[^}]*)\}")
 _CONTAINER = re.compile(
     rf"(?P<name>{_KINDS}|details)(?:\[(?P<boxed>[^\]]*)\]|\s+(?P<title>[^{{]*))?(?:\{{[^}}]*\}})?"
 )
-_QUOTED_ALERT = re.compile(
-    rf"> ?\*\*(?P<kind>{'|'.join(_ALERTS)})(?::?\*\*$|:\*\*|\*\*:)\s*(?P<rest>.*)$", re.I
-)
 _ALERT_IN_HTML = re.compile(rf'(?P<indent>\s*)<div class="(?P<kind>{"|".join(_ALERTS)})">\s*$')
 _GENERATED = re.compile(r"\s*<!-- (?P<kind>table|plot|output|excerpt): ")
 _FRAMEWORK = re.compile(r"\{#if fw === '(?P<name>pt|tf)'\}\s*$")
@@ -194,7 +191,7 @@ class _Converter:
             if block is not None:
                 return indent_lines(block, fence["indent"]), count
             return None if fence["marks"][0] in ":/" else (list(lines[at : at + count]), count)
-        blocks = (self._read_indented, self._read_quote, self._read_component, self._read_html)
+        blocks = (self._read_indented, self._read_component, self._read_html)
         for read in (*blocks, self._read_image, self._read_formula, self._read_line):
             if (taken := read(lines, at, is_top)) is not None:
                 return taken
@@ -282,16 +279,6 @@ class _Converter:
             else:
                 block += [f"**{title}**", "", *body, ""]
         return block[:-1]
-
-    def _read_quote(self, lines: Sequence[str], at: int, is_top: bool) -> Taken:
-        """A block quote that starts with `**Note:**`."""
-        opening = _QUOTED_ALERT.match(lines[at])
-        if opening is None or not is_top or (at and lines[at - 1].startswith(">")):
-            return None
-        quoted = list(itertools.takewhile(lambda line: line.startswith(">"), lines[at:]))
-        rest = [line[1:].removeprefix(" ") for line in quoted[1:]]
-        body = [opening["rest"], *rest] if opening["rest"] else strip_blank(rest)
-        return self._write_admonition(opening["kind"].lower(), None, body, is_top=True), len(quoted)
 
     def _read_component(self, lines: Sequence[str], at: int, is_top: bool) -> Taken:
         """MDX components, imports, exports and conditions."""
