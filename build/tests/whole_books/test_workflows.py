@@ -14,7 +14,7 @@ SHORT = {
     "tests": "tests -- --collect-only",
     "tests_toolchain": "tests_toolchain -- --collect-only",
     "tests_nightly": "tests_nightly -- --collect-only",
-    "run": "run -- env_report --profile demo",
+    "run": "run -- hostfile --profile demo",
 }
 
 
