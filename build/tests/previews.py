@@ -1,6 +1,7 @@
 """`bindery serve` as a process that tests talk to."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -40,6 +41,11 @@ class Preview:
         address = f"{self.address}-/events?page={page}"
         with urllib.request.urlopen(address, timeout=SECONDS) as said:
             yield (json.loads(line[6:]) for line in said if line.startswith(b"data: "))
+
+    def read_page(self, page: str) -> str:
+        """A page as a build writes it."""
+        text = self.get(page).partition('<script src="/-/preview.js"')[0]
+        return re.sub(' data-line="[0-9]+"', "", text)
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(f"{self.address}{path}", timeout=SECONDS) as answer:

@@ -61,9 +61,8 @@ def test_pages_are_those_of_the_site(
     built = run_bindery("html", "--lenient", "--out", str(tmp_path / "out"), folder=book)
     assert built.status == 0
     for place in ("a.html", "sub/b.html", "site.css", "search-index.js", "404.html"):
-        shown = preview.get(place).partition('<script src="/-/preview.js"')[0]
         written = (tmp_path / "out/site" / place).read_text(encoding="utf-8")
-        assert re.sub(' data-line="[0-9]+"', "", shown) == written, place
+        assert preview.read_page(place) == written, place
     with pytest.raises(urllib.error.HTTPError, match="404"):
         preview.get("nowhere.html")
 
