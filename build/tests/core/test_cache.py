@@ -15,7 +15,10 @@ from bindery.core.cache import Cache, find_folder
 from bindery.core.second_process import start_copy
 from evidence_book import EPOCH, FILES
 from fixture_types import BookMaker, Runner
+from previews import Preview, start_preview, write
 from whole_sites import copy_reference_book, run_bindery_apart
+
+__all__ = ["start_preview"]
 
 Build = Callable[[Path], dict[str, bytes]]
 Edit = Callable[[Path, random.Random], None]
@@ -210,6 +213,45 @@ def test_random_edits(
         if chance.random() < 0.5:
             run_bindery("fill", folder=root)
         assert build(root) == build_clean(root), f"edit {number}: {edit.__name__}"
+
+
+@pytest.mark.nightly
+def test_random_edits_of_a_book_that_is_served(
+    make_book: BookMaker,
+    run_bindery: Runner,
+    build_clean: Build,
+    start_preview: Callable[..., Preview],
+) -> None:
+    """After each edit, each page and all findings become those of a clean build."""
+    root = make_book(BOOK)
+    run_bindery("fill", folder=root)
+    build_clean(root)
+    preview = start_preview(root, seconds=600)
+    chance = random.Random(5)
+    listing = (root / "chapters.yaml").read_text(encoding="utf-8")
+
+    def rename(_root: Path, _chance: random.Random) -> None:
+        (root / "plain.md").rename(root / "moved.md")
+        write(root / "chapters.yaml", listing.replace("plain.md", "moved.md"))
+
+    def delete(_root: Path, _chance: random.Random) -> None:
+        (root / "data.txt").unlink()
+
+    for number, edit in enumerate((*list_edits(len(EDITS), chance), rename, delete)):
+        edit(root, chance)
+        built = build_clean(root)
+        pages = {name[10:]: text.decode() for name, text in built.items() if name[-5:] == ".html"}
+        pages.pop("index.html")  # it shows the size of the EPUB, which the build has written
+        summary = built["check"].decode().splitlines()[-1]
+        expected = sum(map(int, re.findall(r"(\d+) (?:error|warning)", summary)))
+        while True:  # until the test is ended
+            shown = {page: preview.read_page(page) for page in pages}
+            with preview.listen("index.html") as states:
+                last = next(state for state in states if "findings" in state)
+            found = len(last["findings"]) + last["others"]
+            if shown == pages and found == expected:
+                break
+            assert preview.process.poll() is None, f"edit {number}: {edit.__name__}"
 
 
 @pytest.mark.nightly
