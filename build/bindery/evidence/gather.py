@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from datetime import date, datetime
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
@@ -35,63 +36,84 @@ _RECORD_NAME = re.compile(r"[a-z0-9_]+/[^/\s]+_\d{8}[\w.-]*")
 _QUERIED_WORD = re.compile(r"\w+")
 
 
-def gather_evidence(
-    tree: Tree,
-    config: Config,
-    quoted: Iterable[str],
-    today: date,
-    latest: datetime,
-    cache: Cache | None = None,
-) -> Evidence:
-    """Load records and data, evaluate all views, and trace the numbers of quoted views. A record
-    of a run that started after `latest` is invalid."""
-    findings: list[Finding] = []
-    faulty: set[str] = set()
-    data: dict[str, DataTable] = {}
-    for item in load_data(tree, config.data):
-        if isinstance(item, DataTable):
-            data[item.name] = item
-        else:
-            faulty.add(item[0])
-            findings += item[1]
-    records = _load_records(tree, latest, findings, faulty)
-    findings += _refuse_clashes(data, records)
-    owners = {record.tool for record in records.values()}
-    methods = read_methods(tree, (tool for tool in config.tools if tool.name in owners))
-    stale = find_stale(records, config.tools, methods, today)
-    newest = find_newest(records)
-    database = EvidenceDatabase(tool.name for tool in config.tools)
-    try:
-        computed = frozenset(tool.name for tool in config.tools if tool.output == "exact")
-        sources = _fill_database(database, data, records, stale, newest, computed)
-        database.lock()
-        views, tables, broken = _query_views(
-            tree, config.views, database, faulty, records, findings
+class Gathering:
+    """The evidence of a book as it is gathered: records, data and what all views return, before it
+    is known which of them the chapters quote."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        config: Config,
+        today: date,
+        latest: datetime,
+        cache: Cache | None = None,
+    ) -> None:
+        """Load records and data, and evaluate all views. A record of a run that started after
+        `latest` is invalid."""
+        self._tree = tree
+        self._cache = cache
+        self._findings: list[Finding] = []
+        faulty: set[str] = set()
+        self._data: dict[str, DataTable] = {}
+        for item in load_data(tree, config.data):
+            if isinstance(item, DataTable):
+                self._data[item.name] = item
+            else:
+                faulty.add(item[0])
+                self._findings += item[1]
+        self._records = _load_records(tree, latest, self._findings, faulty)
+        self._findings += _refuse_clashes(self._data, self._records)
+        owners = {record.tool for record in self._records.values()}
+        self._methods = read_methods(tree, (tool for tool in config.tools if tool.name in owners))
+        self._stale = find_stale(self._records, config.tools, self._methods, today)
+        self._newest = find_newest(self._records)
+        self._computed = frozenset(tool.name for tool in config.tools if tool.output == "exact")
+        self._database = EvidenceDatabase(tool.name for tool in config.tools)
+        self._sources = _fill_database(
+            self._database, self._data, self._records, self._stale, self._newest, self._computed
         )
+        self._database.lock()
+        self._views, self._tables, self._broken = _query_views(
+            tree, config.views, self._database, faulty, self._records, self._findings
+        )
+
+    def trace_ahead(self) -> None:
+        """Trace the queries of all views now. `finish` then takes those of the quoted ones."""
+        from bindery.evidence.lineage import UntraceableError, trace_query
+
+        for name in self._tables:
+            with suppress(UntraceableError):
+                trace_query(self._views[name].sql, self._database.columns)
+
+    def finish(self, quoted: Iterable[str]) -> Evidence:
+        """The evidence, once: the numbers of quoted views are traced."""
+        views, tables, findings = self._views, self._tables, self._findings
         followed = {name: views[name] for name in dict.fromkeys(quoted) if name in tables}
+        broken = self._broken
         for name in [name for name in followed if not tables[name].rows]:
             view = followed.pop(name)
             span = Span(view.path, view.find_line("WHERE"))
             findings.append(Finding(span, "bad-view", "the view has no rows", "check its WHERE"))
             broken.add(name)
-        provenance, refused = _trace_views(database, followed, tables, sources, findings, cache)
+        provenance, refused = _trace_views(
+            self._database, followed, tables, self._sources, findings, self._cache
+        )
         broken |= refused
-    finally:
-        database.close()
-    return Evidence(
-        tables={name: table for name, table in tables.items() if name not in broken},
-        views=views,
-        records=records,
-        data=data,
-        provenance=provenance,
-        stale=stale,
-        methods=methods,
-        newest=newest,
-        computed=computed,
-        texts=_load_texts(tree),
-        findings=tuple(findings),
-        broken=frozenset(broken),
-    )
+        self._database.close()
+        return Evidence(
+            tables={name: table for name, table in tables.items() if name not in broken},
+            views=views,
+            records=self._records,
+            data=self._data,
+            provenance=provenance,
+            stale=self._stale,
+            methods=self._methods,
+            newest=self._newest,
+            computed=self._computed,
+            texts=_load_texts(self._tree),
+            findings=tuple(findings),
+            broken=frozenset(broken),
+        )
 
 
 def _load_records(

@@ -8,7 +8,7 @@ from functools import partial
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
-from bindery.core.cache import Cache, recall
+from bindery.core.cache import Cache, Recipe, recall, recall_many
 from bindery.core.config import Config
 from bindery.core.model import Chapter, Part, Target, ToChapter, ToFile, ToWeb
 from bindery.core.wording import Wording
@@ -136,14 +136,15 @@ class JoinedDialect:
             dict[str, Additions],
             partial(write_additions, inspection, self, folds=False),
         )
-        bodies = {}
-        for chapter in (only,) if only else inspection.book.chapters:
-            progress(chapter.title)
+        chapters = (only,) if only else inspection.book.chapters
+        recipes = []
+        for chapter in chapters:
             added = additions.get(chapter.path, NOTHING_ADDED)
             given = chapter, inspection.resolved, self, added, web_titles
             name, make = f"EPUB text of {chapter.path}", partial(render_chapter, *given)
-            bodies[chapter.path] = recall(cache, name, list_inputs(*given), str, make)
-        return bodies
+            recipes.append(Recipe(name, list_inputs(*given), make, chapter.title))
+        bodies = recall_many(cache, str, recipes, progress)
+        return dict(zip([chapter.path for chapter in chapters], bodies, strict=True))
 
     def write_href(self, target: Target, chapter: Chapter) -> str | None:
         match target:
