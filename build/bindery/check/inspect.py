@@ -65,15 +65,22 @@ def inspect_book(
     since: str | None = None,
     only: Collection[str] = (),
     cache: Cache | None = None,
+    prepare: Callable[[Chapter], object] = lambda _: None,
 ) -> Inspection:
     """Inspect the book in a folder. Raises ConfigError where chapters.yaml is wrong.
 
     With `since`, a revision of git, the chapters are compared with what they were then; ConfigError
     where there is no such revision. Where `only` names chapters and nothing else, the book is
     these: the findings in them are the same, others are not all there, and it is quicker.
-    The cache does not change the result.
+    The cache does not change the result. `prepare` works out facts of a chapter that was not in
+    it, in addition to those that the rules ask for.
     """
-    read = read_book(root, only=only, cache=cache, prepare=prepare_chapter)
+
+    def prepare_all(config: Config, tree: Tree, chapter: Chapter) -> None:
+        prepare_chapter(config, tree, chapter)
+        prepare(chapter)
+
+    read = read_book(root, only=only, cache=cache, prepare=prepare_all)
     return find_faults(read, since=since)
 
 

@@ -150,8 +150,9 @@ def _begin_build(
     from bindery.check.baseline_use import sift_listed
     from bindery.check.inspect import inspect_book
     from bindery.render.appendix import append_appendix
+    from bindery.render.numbering import read_blocks
 
-    inspection = inspect_book(root, cache=cache)
+    inspection = inspect_book(root, cache=cache, prepare=read_blocks)
     formats = inspection.config.formats
     for output in outputs:
         if output not in formats:
