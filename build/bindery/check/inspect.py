@@ -71,7 +71,8 @@ def inspect_book(
 
     With `since`, a revision of git, the chapters are compared with what they were then; ConfigError
     where there is no such revision. Where `only` names chapters and nothing else, the book is
-    these: the findings in them are the same, others are not all there, and it is quicker.
+    these and the evidence that they quote: the findings in them are the same, others are not all
+    there, and it is quicker.
     The cache does not change the result. `prepare` works out facts of a chapter that was not in
     it, in addition to those that the rules ask for.
     """
@@ -121,7 +122,8 @@ def read_book(
     def gather() -> Evidence:
         if not _has_evidence(tree, config):
             return Evidence(excerpts=excerpts)
-        begun = gathering[0] if gathering else _begin_gathering(tree, config, cache)
+        needed = quoted if is_part else None
+        begun = gathering[0] if gathering else _begin_gathering(tree, config, cache, needed)
         return replace(begun.finish(quoted), excerpts=excerpts)
 
     key = _read_stamps(tree, config), tuple(quoted), read_today()
@@ -189,11 +191,13 @@ def _has_evidence(tree: Tree, config: Config) -> bool:
     return any(map(tree.find_kind, (config.views, config.data, RECORDS_FOLDER)))
 
 
-def _begin_gathering(tree: Tree, config: Config, cache: Cache | None) -> Gathering:
+def _begin_gathering(
+    tree: Tree, config: Config, cache: Cache | None, only: Collection[str] | None = None
+) -> Gathering:
     # Imported here: a book without evidence need not wait for what reads it.
     from bindery.evidence.gather import Gathering
 
-    return Gathering(tree, config, read_today(), read_latest_start(), cache)
+    return Gathering(tree, config, read_today(), read_latest_start(), cache, only)
 
 
 def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:

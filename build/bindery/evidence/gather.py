@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import PurePosixPath as Path
@@ -47,21 +47,30 @@ class Gathering:
         today: date,
         latest: datetime,
         cache: Cache | None = None,
+        only: Collection[str] | None = None,
     ) -> None:
-        """Load records and data, and evaluate all views. A record of a run that started after
-        `latest` is invalid."""
+        """Load records and data, and evaluate all views, or `only` some and what they read. A
+        record of a run that started after `latest` is invalid."""
         self._tree = tree
         self._cache = cache
         self._findings: list[Finding] = []
+        self._broken: set[str] = set()
+        self._views = _read_views(tree, config.views, self._findings, self._broken)
+        asked = self._views
+        words: Set[str] | None = None
+        if only is not None and self._views.keys() >= set(only):
+            asked = {name: self._views[name] for name in only}
+            words = frozenset().union(*(view.words for view in asked.values()))
         faulty: set[str] = set()
         self._data: dict[str, DataTable] = {}
-        for item in load_data(tree, config.data):
+        for item in load_data(tree, config.data, words):
             if isinstance(item, DataTable):
                 self._data[item.name] = item
             else:
                 faulty.add(item[0])
                 self._findings += item[1]
-        self._records = _load_records(tree, latest, self._findings, faulty)
+        tools = None if words is None or RECORDS_TABLE in words else words
+        self._records = _load_records(tree, latest, tools, self._findings, faulty)
         self._findings += _refuse_clashes(self._data, self._records)
         owners = {record.tool for record in self._records.values()}
         self._methods = read_methods(tree, (tool for tool in config.tools if tool.name in owners))
@@ -73,8 +82,8 @@ class Gathering:
             self._database, self._data, self._records, self._stale, self._newest, self._computed
         )
         self._database.lock()
-        self._views, self._tables, self._broken = _query_views(
-            tree, config.views, self._database, faulty, self._records, self._findings
+        self._tables = _query_views(
+            tree, asked, self._database, faulty, self._records, self._findings, self._broken
         )
 
     def trace_ahead(self) -> None:
@@ -83,7 +92,8 @@ class Gathering:
 
         for name in self._tables:
             with suppress(UntraceableError):
-                trace_query(self._views[name].sql, self._database.columns)
+                view = self._views[name]
+                trace_query(view.sql, self._database.find_columns(view))
 
     def finish(self, quoted: Iterable[str]) -> Evidence:
         """The evidence, once: the numbers of quoted views are traced."""
@@ -117,15 +127,21 @@ class Gathering:
 
 
 def _load_records(
-    tree: Tree, latest: datetime, findings: list[Finding], faulty: set[str]
+    tree: Tree,
+    latest: datetime,
+    tools: Set[str] | None,
+    findings: list[Finding],
+    faulty: set[str],
 ) -> Mapping[str, Record]:
+    if tools is not None and tools.isdisjoint(tree.list_folder(RECORDS_FOLDER)):
+        return {}
     if tree.find_kind(RECORDS_FOLDER) != "folder":
         return {}
     # Imported here: pydantic takes longer than checking a book without records.
     from bindery.evidence.records import load_records
 
     records = {}
-    for item in load_records(tree, latest):
+    for item in load_records(tree, latest, tools):
         if isinstance(item, Finding):
             findings.append(item)
             tool = item.span.path.removeprefix(f"{RECORDS_FOLDER}/").partition("/")[0]
@@ -226,17 +242,10 @@ def _describe_record(
     ]
 
 
-def _query_views(
-    tree: Tree,
-    folder: str,
-    database: EvidenceDatabase,
-    faulty: Set[str],
-    records: Mapping[str, Record],
-    findings: list[Finding],
-) -> tuple[dict[str, View], dict[str, Table], set[str]]:
+def _read_views(
+    tree: Tree, folder: str, findings: list[Finding], broken: set[str]
+) -> dict[str, View]:
     views: dict[str, View] = {}
-    tables: dict[str, Table] = {}
-    broken = set()
     paths: dict[str, str] = {}
     for path in tree.walk_files(folder):
         if not path.endswith(".sql"):
@@ -253,6 +262,20 @@ def _query_views(
             broken.add(name)
             continue
         views[name] = view
+    return views
+
+
+def _query_views(
+    tree: Tree,
+    views: Mapping[str, View],
+    database: EvidenceDatabase,
+    faulty: Set[str],
+    records: Mapping[str, Record],
+    findings: list[Finding],
+    broken: set[str],
+) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    for name, view in views.items():
         words = _QUERIED_WORD.findall(blank_quoted(view.sql, "comment", "text").lower())
         if not faulty.isdisjoint(words):
             broken.add(name)  # the finding about its data explains it
@@ -264,13 +287,13 @@ def _query_views(
             and view.plot
             and (fault := find_plot_fault(view.plot, result))
         ):
-            result = Finding(Span(path, view.plot.line), "bad-view", *fault)
+            result = Finding(Span(view.path, view.plot.line), "bad-view", *fault)
         if isinstance(result, Finding):
             findings.append(result)
             broken.add(name)
         else:
             tables[name] = result
-    return views, tables, broken
+    return tables
 
 
 def _find_unknown_records(

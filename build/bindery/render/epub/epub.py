@@ -133,12 +133,14 @@ def build_epub(
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
         titles = write_titles(inspection)
-        texts = dialect.render_chapters(inspection, progress, titles, cache=cache)
-        bodies = []
-        for chapter in chapters:
+
+        def tidy(chapter: Chapter, text: str) -> str:
             wanted = expect_contents(chapter, resolved, dialect)
             ids = {*wanted.headings, *wanted.tables, *wanted.figures, *wanted.code_blocks}
-            bodies.append(tidy_markup(texts[chapter.path], ids))
+            return tidy_markup(text, ids)
+
+        texts = dialect.render_chapters(inspection, progress, titles, cache=cache, finish=tidy)
+        bodies = [texts[chapter.path] for chapter in chapters]
         progress("package")
         logo = write_data(inspection.tree, config.style.logo) if config.style.logo else ""
         style = read_author_style(config, inspection.tree, "epub")
