@@ -32,19 +32,19 @@ def share_work(
     if len(items) < _FEW or not has_second_processor():
         meanwhile()
         return [here(item) for item in items]
-    queue, entrance = os.pipe()
+    outlet, inlet = os.pipe()
     shares = min(len(items), _SHARES)
-    os.write(entrance, b"".join(number.to_bytes(2, "big") for number in range(shares)))
-    os.close(entrance)
+    os.write(inlet, b"".join(number.to_bytes(2, "big") for number in range(shares)))
+    os.close(inlet)
+    with os.fdopen(outlet, "rb", buffering=0) as queue:
 
-    def take() -> Iterator[int]:
-        while number := os.read(queue, 2):
-            yield from range(int.from_bytes(number, "big"), len(items), shares)
+        def take() -> Iterator[int]:
+            while number := queue.read(2):
+                yield from range(int.from_bytes(number, "big"), len(items), shares)
 
-    wait = start_copy(lambda: [[index, there(items[index])] for index in take()])
-    meanwhile()
-    done = {index: here(items[index]) for index in take()}
-    os.close(queue)
+        wait = start_copy(lambda: [[index, there(items[index])] for index in take()])
+        meanwhile()
+        done = {index: here(items[index]) for index in take()}
     done |= {index: read(items[index], value) for index, value in wait() or ()}
     return [done[index] if index in done else here(item) for index, item in enumerate(items)]
 
@@ -57,8 +57,8 @@ def has_second_processor() -> bool:
 
 
 def start_copy(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Start the work, which changes nothing outside its process. Returns what waits for the result;
-    that is None if the work failed."""
+    """Start the work, which changes nothing outside its process but the cache. Returns what waits
+    for the result; that is None if the work failed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
