@@ -1,8 +1,8 @@
-"""Diagrams: blocks of code in the language `mermaid`, which GitHub draws.
+"""Diagrams: code blocks in the language `mermaid`, which GitHub draws.
 
-`bindery fill` has the program `mmdc` draw each into `figures/mermaid-HASH.svg`, where the hash is
-that of its source, so that a drawing of another source is never shown. A checksum at the end tells
-whether the file was edited. Building reads these files and never runs the program.
+`bindery fill` runs `mmdc` to draw each of them into `figures/mermaid-HASH.svg`. HASH is that of the
+source, so an outdated drawing is never shown. A checksum at the end of the file reveals edits.
+Builds only read these files and never run `mmdc`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bindery.core.repository import Tree
 from bindery.markdown.prose import read_diagrams
 
 DRAWING = re.compile(r"mermaid-[0-9a-f]{16}\.svg")
-"""The name of the file of a drawing."""
+"""The file name of a drawing."""
 _STYLE = {
     "theme": "neutral",
     "deterministicIds": True,
@@ -35,11 +35,11 @@ _BOX = re.compile(r'viewBox="\S+ \S+ (?P<width>[\d.]+) (?P<height>[\d.]+)"')
 
 
 class NotDrawnError(Exception):
-    """Why a diagram was not drawn."""
+    """A diagram could not be drawn; the message explains why."""
 
 
 def list_diagrams(chapters: Iterable[Chapter]) -> Mapping[str, Span]:
-    """The sources of all diagrams, and where each is first."""
+    """The source of each diagram, and its first position."""
     diagrams: dict[str, Span] = {}
     for chapter in chapters:
         for fence in read_diagrams(chapter):
@@ -48,7 +48,7 @@ def list_diagrams(chapters: Iterable[Chapter]) -> Mapping[str, Span]:
 
 
 def find_drawings(tree: Tree, folder: str, diagrams: Iterable[str]) -> Mapping[str, str]:
-    """The path of the drawing of each diagram that has one, in the folder of the figures."""
+    """The path of each diagram's drawing in the figures folder, if it exists."""
     paths = {source: _name_drawing(folder, source) for source in diagrams}
     return {source: path for source, path in paths.items() if tree.find_kind(path) == "file"}
 
@@ -56,7 +56,7 @@ def find_drawings(tree: Tree, folder: str, diagrams: Iterable[str]) -> Mapping[s
 def compare_drawings(
     tree: Tree, diagrams: Mapping[str, Span], drawings: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """The diagrams that are not drawn, and drawings that were edited by hand."""
+    """Findings about diagrams without a drawing and drawings that were edited by hand."""
     for source, place in diagrams.items():
         if source not in drawings:
             message = "this diagram is not drawn, so the outputs show its source"
@@ -74,8 +74,8 @@ def compare_drawings(
 
 
 def draw_diagram(folder: str, source: str) -> tuple[str, bytes]:
-    """The path and the content of the drawing of a diagram. Raises NotDrawnError, and
-    CommandMissingError where mmdc is not installed."""
+    """The path and content of a diagram's drawing. Raises NotDrawnError, and CommandMissingError if
+    mmdc is not installed."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         (work / "diagram.mmd").write_text(source, encoding="utf-8")
@@ -98,7 +98,7 @@ def draw_diagram(folder: str, source: str) -> tuple[str, bytes]:
 
 
 def _set_size(root: re.Match[str]) -> str:
-    """The start of a drawing with a size of its own instead of that of the page."""
+    """The root element with the drawing's own size instead of the page's."""
     box = _BOX.search(root[0])
     if box is None:
         return root[0]
@@ -107,7 +107,7 @@ def _set_size(root: re.Match[str]) -> str:
 
 
 def _drop_repeated_ids(text: str) -> str:
-    """A drawing in which each id is given once. References mean the first."""
+    """Remove repeated ids; references use the first."""
     seen: set[str] = set()
 
     def keep_first(match: re.Match[str]) -> str:

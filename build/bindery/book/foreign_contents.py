@@ -1,4 +1,4 @@
-"""The contents of a book as other tools list them: parts, chapters, their order and titles."""
+"""Read the list of chapters of other tools: parts, chapters, their order and titles."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from bindery.core.repository import MARKDOWN, Tree
 
 @dataclass
 class Contents:
-    """What a file of contents says; paths are relative to the root of the tree."""
+    """A book's contents; paths are relative to the root of the tree."""
 
     source: str
-    """The file, for messages; empty for a folder that has none."""
+    """The file with the list, for messages; empty without one."""
     folder: str = ""
-    """Where the chapters are."""
+    """The folder of the chapters."""
     title: str = ""
     about: dict[str, Any] = field(default_factory=dict)
-    """What else it says that chapters.yaml has, by the key there; `repository` is an address."""
+    """Other values for chapters.yaml, by key; `repository` is an address."""
     parts: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
-    """Title of a part, and the path and title of its chapters; an empty title is not given."""
+    """Title of each part, and path and title of its chapters; empty titles are unknown."""
     missing: list[str] = field(default_factory=list)
-    """Entries that are not Markdown files of the book."""
+    """Entries that are not Markdown files in the book."""
 
     def begin_part(self, title: str) -> None:
         self.parts.append((title, []))
 
     def add(self, tree: Tree, name: str, title: str = "") -> str:
-        """Add a chapter, with or without its ending, to the newest part; its path if it is new."""
+        """Add a chapter, given with or without suffix, to the last part; its path if it is new."""
         known = {path for _, chapters in self.parts for path, _ in chapters}
         bare = posixpath.normpath(posixpath.join(self.folder, name.partition("#")[0]))
         stem, ending = posixpath.splitext(bare)
         choices = [bare, *(f"{bare}{other}" for other in MARKDOWN)]
-        if ending in MARKDOWN:  # `import --convert` has given it another
+        if ending in MARKDOWN:  # `import --convert` has changed the suffix
             choices.append(f"{stem}.md")
         path = next((p for p in choices if tree.find_kind(p) == "file"), "")
         if not path.endswith(MARKDOWN):
@@ -55,7 +55,7 @@ class Contents:
         return ""
 
     def describe(self, settings: Mapping[str, Any], **keys: str) -> None:
-        """Take from the settings what chapters.yaml has; `keys` has their names for it."""
+        """Copy settings for chapters.yaml; `keys` has their names in the settings."""
         for ours, theirs in keys.items():
             value: Any = settings
             for key in theirs.split("."):
@@ -72,8 +72,8 @@ class Contents:
 
 
 def find_contents(tree: Tree, folder: str = "") -> Contents:
-    """What the first file of contents that is there says, or else the Markdown below the folder.
-    Raises ConfigError where that file cannot be read."""
+    """The contents from the first list of chapters that exists, or else the Markdown files below
+    the folder. Raises ConfigError if the list cannot be read."""
     for name, read in _READERS:
         if tree.find_kind(name) == "file":
             contents = Contents(name, posixpath.dirname(name))
@@ -100,7 +100,7 @@ def name_part(folder: str) -> str:
 
 
 def _sort_path(path: str) -> list[tuple[bool, bool, str]]:
-    """Files before folders, and of files those that introduce the others."""
+    """Sort files before folders, and READMEs before other files."""
     *folders, name = path.split("/")
     is_first = name.lower() in ("readme.md", "index.md")
     return [*((True, True, folder) for folder in folders), (False, not is_first, name)]
@@ -127,7 +127,7 @@ def _read_summary(tree: Tree, contents: Contents) -> None:
     is_numbered = False
     for line in tree.read_bytes(contents.source).decode("utf-8", "replace").splitlines():
         is_item = line.lstrip().startswith(("- ", "* "))
-        if is_numbered and line.startswith(("[", "---")):  # what follows is in no part
+        if is_numbered and line.startswith(("[", "---")):  # the rest belongs to no part
             contents.begin_part("")
         is_numbered = is_item or (is_numbered and not line.strip())
         if line.startswith("# ") and line[2:].strip().lower() not in ("summary", "contents"):
@@ -142,7 +142,7 @@ def _read_summary(tree: Tree, contents: Contents) -> None:
 
 
 def _read_yaml(tree: Tree, name: str) -> Any:
-    """A file of YAML as plain values; tags of programs (`!!python/name:...`) are passed over."""
+    """A YAML file as plain values; tags such as `!!python/name:...` are ignored."""
 
     def read(node: Node | None) -> Any:
         if isinstance(node, MappingNode):
@@ -189,9 +189,8 @@ def _read_mkdocs(tree: Tree, contents: Contents) -> None:
 
 
 def _read_nested(top: Callable[[Any], Any], *books: str) -> Any:
-    """A reader of nested entries: `top` finds them in the file, and what is below `books` is about
-    the book. An entry with entries below and no file of its own, or with a caption, begins a part.
-    """
+    """A reader of nested entries: `top` finds them in the file, and the keys in `books` have values
+    about the book. An entry with children but no file starts a part."""
 
     def read(tree: Tree, contents: Contents) -> None:
         settings = _read_yaml(tree, contents.source)
@@ -248,8 +247,7 @@ _TOCTREE_ENTRY = re.compile(r"(?:(?P<title>[^<>\n]+?)\s*<(?P<path>[^<>\n]+)>|(?P
 
 
 def _read_toctree(tree: Tree, contents: Contents) -> None:
-    """The lists of contents in an index.md and in the chapters that they name; nothing where it has
-    none."""
+    """The toctrees in an index.md and in the chapters that they name; nothing if it has none."""
 
     def walk(path: str, *, is_top: bool) -> None:
         for block in _TOCTREE.finditer(tree.read_bytes(path).decode("utf-8", "replace")):
@@ -307,5 +305,5 @@ _READERS: tuple[tuple[str, Callable[[Tree, Contents], None]], ...] = (
     ("_toctree.yml", _read_nested(lambda found: found)),
     *((f"{folder}index.md", _read_toctree) for folder in ("", "docs/", "docs/source/", "source/")),
 )
-"""The files of contents of mdBook, MkDocs, Jupyter Book, MyST, Quarto, Hugging Face and Sphinx."""
+"""The lists of chapters of mdBook, MkDocs, Jupyter Book, MyST, Quarto, Hugging Face, Sphinx."""
 _MAY_LIST_NOTHING = ("index.md", "_quarto.yml")

@@ -1,4 +1,4 @@
-"""Ask git about a book: new lines since a revision, old versions of files, changes per commit."""
+"""Query git about a book: new lines since a revision, old versions of files, changes per commit."""
 
 from __future__ import annotations
 

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bindery.core.config import Config
 from bindery.core.model import ResolvedBook, Span, ToFile
 from bindery.core.repository import Tree
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 MAX_BYTES = 500_000
 """An image of this many bytes is large whatever it shows: many times the text of a chapter."""
@@ -71,33 +64,13 @@ def find_large(tree: Tree, path: str) -> LargeImage | None:
         return None
     if size <= _LOOKED_AT or path.lower().endswith(".svg"):
         return None
-    try:
-        with _open(tree.root / path) as image:
-            large = LargeImage(path, size, *image.size, image.format or "")
-    except _list_errors():
-        return None
-    return large if size > MAX_BYTES or large.is_wide else None
-
-
-def _list_errors() -> tuple[type[Exception], ...]:
-    """Exceptions that Pillow raises for files it cannot or will not read."""
-    from PIL import Image
-
-    return (
-        OSError,
-        ValueError,
-        SyntaxError,
-        struct.error,
-        Image.DecompressionBombError,
-    )
-
-
-@contextmanager
-def _open(file: Path) -> Iterator[Image]:
-    """Open an image of any size that Pillow accepts."""
-    from PIL import Image
+    from PIL import Image  # most books have no large files
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        with Image.open(file) as image:
-            yield image
+        try:
+            with Image.open(tree.root / path) as image:
+                large = LargeImage(path, size, *image.size, image.format or "")
+        except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError):
+            return None
+    return large if size > MAX_BYTES or large.is_wide else None

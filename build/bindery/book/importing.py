@@ -1,4 +1,4 @@
-"""A chapters.yaml from the contents of another tool, or from the folders of a book."""
+"""Make chapters.yaml from another tool's list of chapters, or from the folders of a book."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _FORMULA = re.compile(
     r"^\s*```math$|\$\$(?=\n|[^$]*[\\^_={])[^$]+\$\$|(?<![\w$])\$[^\s$]*\\[a-z]+[^\n$]*\$", re.M
 )
 _HEADING_ID = re.compile(r"\s*(?:\{[^{}]*\}|\[\[[\w.-]+\]\])\s*$")
-"""The anchor that other tools type behind a heading."""
+"""An anchor after a heading, as in other tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The contents of a book, and what else goes into its chapters.yaml."""
+    """The contents of a book, and the other values for its chapters.yaml."""
 
     title: str
     contents: Contents
     folder: str
-    """Where the chapters are, relative to the root."""
+    """The folder of the chapters, relative to the root."""
     titles: Mapping[str, str]
-    """Those of chapters that have no heading, by their paths."""
+    """Titles of chapters without a heading, by path."""
     left: Sequence[str]
     """Markdown files that are not listed."""
     cover: str
@@ -41,11 +41,11 @@ class Imported:
 
     @property
     def chapters(self) -> tuple[str, ...]:
-        """The paths of the chapters in their order."""
+        """The paths of the chapters in reading order."""
         return tuple(path for _, chapters in self.contents.parts for path, _ in chapters)
 
     def rename(self, moved: Mapping[str, str], *, maths: bool) -> Imported:
-        """The same with other paths, and with formulas."""
+        """A copy with new paths and this setting for formulas."""
         parts = [
             (title, [(moved.get(path, path), name) for path, name in chapters])
             for title, chapters in self.contents.parts
@@ -55,7 +55,7 @@ class Imported:
         return replace(self, contents=contents, titles=titles, maths=maths)
 
     def summarise(self) -> str:
-        """What was found, and a line for each entry that is not a chapter."""
+        """Counts, and a line for each entry that is not a chapter."""
         parts = sum(1 for name, _ in self.contents.parts if name)
         counts = count_noun(len(self.chapters), "chapter")
         counts += f" in {count_noun(parts, 'part')}" if parts else ""
@@ -113,12 +113,11 @@ class Imported:
 
 
 def import_contents(folder: Path, config: Config | None = None) -> Imported:
-    """What the files of a book say about its parts and chapters.
+    """Read the parts and chapters of a book.
 
-    Where the list of chapters does not say them, the title is that of the first chapter, and the
-    parts are the folders at the top. Without any list, chapters are the Markdown files of the
-    folder; those that the book's `config` has, where it is a book already. Raises ConfigError
-    where there are no chapters.
+    Without a list of chapters, the title is that of the first chapter, the parts are the top-level
+    folders, and the chapters are the Markdown files; in an existing book, those that its `config`
+    does not leave out. Raises ConfigError if there are no chapters.
     """
     tree = Tree(folder)
     is_list = tree.find_kind(LIST_NAME) == "file"
@@ -145,7 +144,7 @@ def import_contents(folder: Path, config: Config | None = None) -> Imported:
 
 
 def _read_list(tree: Tree, folder: Path) -> Contents:
-    """The chapters of `chapters-md.txt`, one path a line."""
+    """The chapters in `chapters-md.txt`, one path per line."""
     shown = (folder / LIST_NAME).as_posix()
     paths: list[str] = []
     findings = []
@@ -170,8 +169,8 @@ def _read_list(tree: Tree, folder: Path) -> Contents:
 
 
 def _group_chapters(paths: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Chapters by their folder at the top, in the order of the list; a run of chapters at the top
-    itself has no title, and neither has a part of one such chapter."""
+    """Parts by top-level folder, in the order of the list. Chapters outside of folders form parts
+    without a title."""
     parts: list[tuple[str, list[str]]] = []
     for path in paths:
         top = path.split("/")[0] if "/" in path else ""

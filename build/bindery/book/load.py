@@ -12,7 +12,7 @@ from bindery.core.cache import Cache
 from bindery.core.config import ChapterEntry, Config
 from bindery.core.model import Book, Chapter, Finding, Part, Span
 from bindery.core.repository import MARKDOWN, Tree, join_lines
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,7 @@ def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
         return f"did you mean '{other}'? the case of letters counts"
     listed = {entry.path for entry in config.chapters}
     there = [p for p in tree.walk_files(config.folder) if p.endswith(MARKDOWN) and p not in listed]
-    nearest = find_nearest(path, there)
-    return f"did you mean '{nearest}'?" if nearest else "correct the path, or remove the line"
+    return suggest(path, there, "correct the path, or remove the line")
 
 
 def is_left_out(path: str, config: Config) -> bool:

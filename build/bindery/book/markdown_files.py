@@ -115,7 +115,7 @@ _STYLES: Mapping[str, Style] = {
 
 
 def read_link_form(link: Link, chapter: Chapter) -> Form | None:
-    """How the destination of a link is typed, where it is a path that can be typed again."""
+    """The form in which a link's destination is written, if it is a path that can be rewritten."""
     style, typed = _STYLES.get(link.kind), find_typed(link, chapter)
     if style is None or typed is None:
         return None

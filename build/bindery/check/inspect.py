@@ -18,7 +18,7 @@ from bindery.core.build_date import read_latest_start, read_today
 from bindery.core.cache import Cache
 from bindery.core.config import Config, load_config
 from bindery.core.facts import Facts
-from bindery.core.model import Book, Chapter, Finding, ResolvedBook, Severity
+from bindery.core.model import Book, Chapter, Finding, ResolvedBook
 from bindery.core.report import sort_findings
 from bindery.core.repository import RECORDS_FOLDER, Tree, join_lines
 from bindery.evidence.evidence import Evidence
@@ -53,10 +53,6 @@ class Inspection:
     @property
     def book(self) -> Book:
         return self.resolved.book
-
-    @property
-    def errors(self) -> tuple[Finding, ...]:
-        return tuple(f for f in self.findings if f.severity is Severity.ERROR)
 
 
 def inspect_book(

@@ -109,24 +109,15 @@ _PARTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class UndatedClaim:
-    """Words that say "now": where they are in the text."""
-
-    start: int
-    end: int
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
 class DatedClaim:
-    """Words that tie a sentence to a time: where they are, and the last day they speak of."""
+    """The words that tie a sentence to a time, and the last day that they refer to."""
 
     start: int
     end: int
     words: str
     until: date
     is_promise: bool
-    """Whether it says that something will be."""
+    """Whether something is predicted."""
 
 
 def has_date(prose: str) -> bool:
@@ -134,8 +125,8 @@ def has_date(prose: str) -> bool:
     return _DATED.search(prose) is not None
 
 
-def find_undated(prose: str) -> Iterator[UndatedClaim]:
-    """The words of a text that say "now" without a date; none in a text that has a date."""
+def find_undated(prose: str) -> Iterator[tuple[int, int, str]]:
+    """The words that say "now", with their start and end; none in a text that has a date."""
     lowered = prose.lower()
     places = [
         match
@@ -150,7 +141,7 @@ def find_undated(prose: str) -> Iterator[UndatedClaim]:
     for match in sorted(places, key=lambda match: (match.start(), -match.end())):
         if match.start() >= end:
             end = match.end()
-            yield UndatedClaim(*match.span(), " ".join(match[0].split()))
+            yield *match.span(), " ".join(match[0].split())
 
 
 @cache

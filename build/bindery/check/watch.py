@@ -1,11 +1,10 @@
-"""Waiting for changes of a book's files, and what a change has brought."""
+"""Wait until files of a book change, and tell new findings from known ones."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from watchfiles import watch
@@ -15,28 +14,16 @@ from bindery.core.model import Finding
 from bindery.core.repository import Tree
 
 _LOOK_MILLISECONDS = 2000
-"""How often files are looked at unasked: network file systems do not report changes."""
+"""How often files are checked without a notice: network file systems do not send any."""
 _SETTLE_MILLISECONDS = 50
-"""A save may be several changes, and is one."""
+"""Changes within this time count as one: a save may write several times."""
 
 Stamp = tuple[int, int, int]
 Known = Mapping[Finding, Identity]
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What a change of the book has brought, and what it has ended."""
-
-    new: tuple[Finding, ...]
-    gone: tuple[Finding, ...]
-
-
-def compare_findings(before: Known, after: Known) -> Difference:
-    """What is found now and was not, and what was and is not, wherever its line has moved."""
-    return Difference(_leave_out(after, before), _leave_out(before, after))
-
-
-def _leave_out(findings: Known, others: Known) -> tuple[Finding, ...]:
+def leave_out(findings: Known, others: Known) -> tuple[Finding, ...]:
+    """The findings that are not among the others, even on a line that has moved."""
     left = Counter(others.values())
     remaining = []
     for finding, identity in findings.items():
@@ -48,14 +35,13 @@ def _leave_out(findings: Known, others: Known) -> tuple[Finding, ...]:
 
 
 def wait_for_changes(root: Path) -> Iterator[None]:
-    """Yields at once, and again each time that files of the book have changed.
+    """Yield at once, and again whenever files of the book have changed.
 
-    Hidden folders, environments and outputs are not looked at. Raises KeyboardInterrupt at Ctrl-C.
+    Hidden folders, environments and outputs are ignored. Raises KeyboardInterrupt at Ctrl-C.
     """
     stamps = _read_stamps(root)
     yield
-    # A change says only that it is time to look: what has changed the stamps tell, also what
-    # happened before the watcher was there.
+    # The stamps decide whether something changed: the watcher misses changes before its start.
     for _ in watch(
         root,
         debounce=_SETTLE_MILLISECONDS,
@@ -69,7 +55,7 @@ def wait_for_changes(root: Path) -> Iterator[None]:
 
 
 def _read_stamps(root: Path) -> Mapping[str, Stamp]:
-    """What shows that a file has changed: its time, its size and its inode."""
+    """The time, size and inode of each file, which differ after a change."""
     stamps = {}
     for path in Tree(root).walk_files(""):
         with contextlib.suppress(OSError):

@@ -27,7 +27,7 @@ from bindery.core.model import (
 )
 from bindery.core.report import count_noun
 from bindery.core.repository import RECORDS_FOLDER, Tree
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.quotations import Region
 from bindery.evidence.views import View, blank_quoted
 from bindery.markdown.prose import read_fences
@@ -102,8 +102,8 @@ def _read_target(inspection: Inspection, documents: Mapping[str, Document], targ
             return Asked(path, folder=f"{path}/" if path else "")
         case "file":
             return next((one for one in named.values() if one.path == path), Asked(path))
-    nearest = find_nearest(target, (*named, *tree.walk_files("")))
-    raise refuse(target, f"there is no '{target}' in this book", _suggest(nearest))
+    hint = suggest(target, (*named, *tree.walk_files("")))
+    raise refuse(target, f"there is no '{target}' in this book", hint)
 
 
 def _find_anchors(
@@ -113,20 +113,16 @@ def _find_anchors(
     if chosen and tree.find_kind(chosen) == "folder":
         chosen = f"{chosen}/README.md" if chosen != "." else "README.md"
     if chosen and chosen not in documents:
-        nearest = find_nearest(chosen, documents)
-        raise refuse(target, f"there is no Markdown file '{chosen}'", _suggest(nearest))
+        hint = suggest(chosen, documents)
+        raise refuse(target, f"there is no Markdown file '{chosen}'", hint)
     where = [documents[chosen]] if chosen else list(documents.values())
     known = {(document.path, a.slug) for document in where for a in document.chapter.anchors}
     found = frozenset(pair for pair in known if pair[1] == anchor)
     if not found:
         place = f"in '{chosen}'" if chosen else "in any chapter"
-        nearest = find_nearest(anchor, sorted({slug for _, slug in known}))
-        raise refuse(target, f"there is no anchor '{anchor}' {place}", _suggest(nearest))
+        hint = suggest(anchor, sorted({slug for _, slug in known}))
+        raise refuse(target, f"there is no anchor '{anchor}' {place}", hint)
     return found
-
-
-def _suggest(nearest: str) -> str:
-    return f"did you mean '{nearest}'?" if nearest else ""
 
 
 # --- links ---

@@ -44,10 +44,10 @@ class ListFormat(enum.StrEnum):
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def _offer(values: type[enum.StrEnum], parameter: str, help_text: str) -> Callable[[F], F]:
+def _offer(values: type[enum.StrEnum], help_text: str) -> Callable[[F], F]:
     return click.option(
         "--format",
-        parameter,
+        "output",
         type=click.Choice([str(value) for value in values]),
         default=str(next(iter(values))),
         callback=lambda _context, _parameter, value: values(value),
@@ -55,8 +55,8 @@ def _offer(values: type[enum.StrEnum], parameter: str, help_text: str) -> Callab
     )
 
 
-format_option = _offer(Format, "output", "Output format for findings.")
-list_format_option = _offer(ListFormat, "output", "Output format.")
+format_option = _offer(Format, "Output format for findings.")
+list_format_option = _offer(ListFormat, "Output format.")
 root_option = click.option(
     "--root",
     type=click.Path(path_type=Path),
@@ -154,19 +154,18 @@ def print_changes(
 ) -> Known:
     """Print new findings and those that are gone since the last call; all of them at first."""
     from bindery.check.finding_identity import identify_finding
-    from bindery.check.watch import compare_findings
+    from bindery.check.watch import leave_out
     from bindery.core.report import format_head
 
     tree = inspection.tree
     found = {f: identify_finding(f, tree.read_line(f.span)) for f in findings}
     new: Sequence[Finding] = findings
     if known is not None:
-        difference = compare_findings(known, found)
-        new = difference.new
+        new, gone = leave_out(found, known), leave_out(known, found)
         print()
-        for finding in difference.gone:
+        for finding in gone:
             print(f"gone: {format_head(finding)}")
-        if difference.gone:
+        if gone:
             print()
     print_findings(new, inspection, Format.TEXT, summary=summary)
     sys.stdout.flush()

@@ -17,7 +17,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from bindery.core.control_characters import show_controls
 from bindery.core.model import ConfigError, Finding, Severity, Span, refuse
 from bindery.core.repository import MARKDOWN
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.core.wording import Wording, read_words
 
 FILE_NAME = "chapters.yaml"
@@ -435,8 +435,7 @@ class _Reader:
     def _choice(self, node: Node, what: str, choices: Sequence[str]) -> str:
         word = self._text(node, what)
         if word not in choices:
-            nearest = find_nearest(word, choices)
-            hint = f"did you mean '{nearest}'?" if nearest else f"one of: {', '.join(choices)}"
+            hint = suggest(word, choices, f"one of: {', '.join(choices)}")
             raise self._wrong(node, f"{what} cannot be '{word}'", hint)
         return word
 
@@ -552,8 +551,7 @@ class _Reader:
             lines.setdefault(entry.path, entry.span.line)
         for move in filter(None, moves):
             if move.new not in lines:
-                nearest = find_nearest(move.new, lines)
-                hint = f"did you mean '{nearest}'?" if nearest else "list it under 'parts'"
+                hint = suggest(move.new, lines, "list it under 'parts'")
                 self._report(move.span, f"'{move.new}' is not a chapter of this book", hint)
             if move.old in lines:
                 message = f"'{move.old}' is listed under 'moved', but is still a chapter"
@@ -575,8 +573,7 @@ class _Reader:
         for english, own in words.items():
             line = text.count("\n", 0, max(text.find(english), 0)) + 1
             if english not in known:
-                nearest = find_nearest(english, known)
-                hint = f"did you mean '{nearest}'?" if nearest else "copy one of bindery/core/words"
+                hint = suggest(english, known, "copy one of bindery/core/words")
                 self._report(Span(path, line), f"the outputs do not say '{english}'", hint)
             elif not isinstance(own, str) or set("<&>") & set(own):
                 self._report(Span(path, line), f"'{english}' needs a text without <, > and &")
@@ -612,8 +609,7 @@ class _Reader:
         places = [place for place, keys in self.shapes.items() if key in keys]
         if places:
             return f"'{key}' belongs {' or '.join(places)}"
-        nearest = find_nearest(key, allowed)
-        return f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(allowed)}"
+        return suggest(key, allowed, f"keys: {', '.join(allowed)}")
 
 
 def _read_nodes(text: str) -> Node | None:

@@ -73,14 +73,14 @@ def format_head(finding: Finding) -> str:
     return show_hidden(f"{place}: {finding.severity}[{finding.rule}]: {finding.message}")
 
 
-def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[str, int, int]:
-    """About `limit` characters of a line, around the marked text."""
+def _cut_around(source: str, start: int, width: int) -> tuple[str, int, int]:
+    """About 100 characters of a line, around the marked text."""
     width = min(width, max(len(source) - start, 1))
-    if len(source) <= limit:
+    if len(source) <= 100:
         return source, start, width
-    width = min(width, limit - 20)
-    first = max(0, min(start - 30, len(source) - limit))
-    last = min(len(source), first + limit)
+    width = min(width, 80)
+    first = max(0, min(start - 30, len(source) - 100))
+    last = min(len(source), first + 100)
     head, tail = ("…" if first else ""), ("…" if last < len(source) else "")
     return head + source[first:last] + tail, start - first + len(head), width
 

@@ -1,7 +1,7 @@
-"""The skeleton of a new chapter, tool or view, and its entry in chapters.yaml.
+"""Make the files of a new chapter, tool or view, and its entry in chapters.yaml.
 
-Everything here gives texts by path and writes nothing. An entry is inserted as a line of its own:
-comments, quotes and order are the author's.
+Functions return texts by path and write nothing. An entry is inserted as a separate line; comments,
+quotes and order stay as typed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
-from ruamel.yaml.error import StringMark
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 import bindery
@@ -20,10 +19,10 @@ from bindery.book.foreign_contents import name_part
 from bindery.core.config import FILE_NAME, Config, write_scalar
 from bindery.core.model import refuse
 from bindery.core.repository import Tree
-from bindery.rewrite.moving.listing import find_values, get_value
+from bindery.rewrite.moving.listing import find_end, find_values, get_value
 
 Read = Callable[[str], str]
-"""Gives the text of a file of the starter."""
+"""Reads a file of the starter."""
 Files = dict[str, str]
 TOOLS, FACTS = "scripts", "env_report"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -31,7 +30,7 @@ _KIT_IMPORT = re.compile(r"^from kit\.(\w+) import", re.MULTILINE)
 
 
 def begin_chapter(tree: Tree, config: Config, name: str) -> Files:
-    """A chapter with a title, listed behind the chapters of its folder."""
+    """A chapter with a title, listed after the chapters of its folder."""
     path = posixpath.normpath(posixpath.join(config.folder, name.removesuffix(".md") + ".md"))
     if not path.startswith(f"{config.folder}/" if config.folder else "") or path.startswith("../"):
         raise refuse(name, "it is outside the book's folder", "name a path within it")
@@ -45,10 +44,8 @@ def begin_chapter(tree: Tree, config: Config, name: str) -> Files:
 
 
 def begin_tool(tree: Tree, config: Config, name: str, read: Read) -> Files:
-    """A tool on the kit, its test and its entry; the kit and env_report where they are missing.
-
-    NAME may begin with a folder below `scripts/`.
-    """
+    """A tool that uses the kit, with its test and its entry; also the kit and env_report if the
+    book lacks them. `name` may start with a folder below `scripts/`."""
     stem = _check_name(posixpath.basename(name))
     path = posixpath.normpath(f"{TOOLS}/{name}.py")
     known = {tool.name: tool.path for tool in config.tools}
@@ -70,7 +67,7 @@ def begin_tool(tree: Tree, config: Config, name: str, read: Read) -> Files:
 def begin_view(
     tree: Tree, config: Config, name: str, chapter: str, source: str, today: date, read: Read
 ) -> Files:
-    """A view of two rows of data, quoted at the end of a chapter where one is named."""
+    """A view of two rows of data, quoted at the end of a chapter if one is given."""
     words = {"NAME": _check_name(name), "TITLE": name_part(name), "TODAY": today.isoformat()}
     words["SOURCE"] = source or "# the page or document that states the figures"
     new = {f"{config.views}/{name}.sql": _fill_in(read("view.sql"), words)}
@@ -83,7 +80,7 @@ def begin_view(
 
 
 def quote_view(name: str) -> str:
-    """The two comments between which `bindery fill` writes the table of a view."""
+    """The comments between which `bindery fill` writes the table of a view."""
     return f"<!-- table: {name} -->\n<!-- /table -->\n"
 
 
@@ -106,7 +103,7 @@ def _fill_in(text: str, words: Mapping[str, str]) -> str:
 
 
 def _find_shared(tool: str, *, facts: bool) -> Files:
-    """env_report and the modules of the kit that it and a tool import, as bindery brings them."""
+    """bindery's copies of env_report and of the kit modules that it and the tool import."""
     packed = Path(bindery.__file__).parent / "cli/starter/scripts"
     source = packed if packed.is_dir() else Path(bindery.__file__).parents[2] / TOOLS
     files = {"kit/__init__.py": (source / "kit/__init__.py").read_text(encoding="utf-8")}
@@ -126,7 +123,7 @@ def _find_shared(tool: str, *, facts: bool) -> Files:
 
 
 def _list_chapter(text: str, config: Config, path: str) -> str:
-    """The list with a chapter behind the one whose folder has most in common with its own."""
+    """chapters.yaml with the chapter after the one whose folder is most similar."""
     written = write_scalar(posixpath.relpath(path, config.folder or "."))
     entries = list(_iterate_chapters(find_values(text)))
     shared = [
@@ -138,7 +135,7 @@ def _list_chapter(text: str, config: Config, path: str) -> str:
 
 
 def _iterate_chapters(top: Mapping[str, Node]) -> Iterator[tuple[SequenceNode, Node]]:
-    """Each chapter with the list that it is in."""
+    """Each chapter and the list that contains it."""
     for part in top["parts"].value:
         chapters = get_value(part, "chapters")
         if isinstance(chapters, SequenceNode):
@@ -146,7 +143,7 @@ def _iterate_chapters(top: Mapping[str, Node]) -> Iterator[tuple[SequenceNode, N
 
 
 def _insert_behind(text: str, listed: SequenceNode, item: Node, written: str) -> str:
-    end = _find_end(item)
+    end = find_end(item)
     if listed.flow_style:
         return f"{text[: end.index]}, {written}{text[end.index :]}"
     dash = text.splitlines()[item.start_mark.line][: item.start_mark.column]
@@ -154,13 +151,13 @@ def _insert_behind(text: str, listed: SequenceNode, item: Node, written: str) ->
 
 
 def _list_tool(text: str, name: str, path: str, output: str) -> str:
-    """The list with another tool at its end."""
+    """chapters.yaml with the tool after the last one."""
     node = find_values(text).get("tools")
     if node is None:
         text = f"{text.rstrip()}\n\ntools:\n"
         line, indent = text.count("\n"), "  "
     elif isinstance(node, MappingNode) and node.value and not node.flow_style:
-        line, indent = _find_end(node).line + 1, " " * node.value[0][0].start_mark.column
+        line, indent = find_end(node).line + 1, " " * node.value[0][0].start_mark.column
     else:
         hint = "write `tools:` with one tool per line below it"
         raise refuse(FILE_NAME, "the list of tools cannot be continued", hint)
@@ -174,12 +171,3 @@ def _insert_line(text: str, line: int, written: str) -> str:
     lines = text.splitlines()
     lines[line:line] = written.split("\n")
     return newline.join([*lines, ""])
-
-
-def _find_end(node: Node) -> StringMark:
-    """Where the last value within a node ends; the node itself ends behind comments."""
-    while isinstance(node, MappingNode | SequenceNode) and node.value and not node.flow_style:
-        last = node.value[-1]
-        node = last[1] if isinstance(last, tuple) else last
-    end: StringMark = node.end_mark
-    return end

@@ -286,7 +286,7 @@ def _run(
     show: Show | None,
     launcher: Sequence[str],
 ) -> Ended:
-    """Raises _PackageMissingError if it fails for want of a package that the tool declares."""
+    """Raises _PackageMissingError if a package that the tool declares is not installed."""
     log = folder / "verify.log"
     done = run_limited(
         [*launcher, str(root / entry.path), *arguments],

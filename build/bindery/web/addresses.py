@@ -170,19 +170,12 @@ def _iterate_data(inspection: Inspection) -> Iterator[tuple[str, Span]]:
 
 def _find_in_data(tree: Tree, path: str, line: int, url: str) -> Span:
     """The position of a row's address: in its own lines, or in the schema."""
-    rows = list(enumerate(_read_lines(tree, path), 1))[line - 1 :]
+    rows = list(enumerate(tree.read_lines(path), 1))[line - 1 :]
     schema = path.removesuffix(".csv") + ".yaml"
     places = [(path, *row) for row in rows]
-    places += [(schema, *row) for row in enumerate(_read_lines(tree, schema), 1)]
+    places += [(schema, *row) for row in enumerate(tree.read_lines(schema), 1)]
     for where, number, text in places:
         col = text.find(url)
         if col >= 0:
             return Span(where, number, col + 1, len(url))
     return Span(path, line)
-
-
-def _read_lines(tree: Tree, path: str) -> list[str]:
-    try:
-        return tree.read_bytes(path).decode("utf-8-sig", "replace").splitlines()
-    except OSError:
-        return []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from bindery.book.markdown_files import Edit, apply_edits, find_typed, read_source
@@ -18,19 +17,12 @@ from bindery.web.addresses import is_generated
 RULE = "web-moved"
 
 
-@dataclass(frozen=True, slots=True)
-class Fixes:
-    """The fixed chapters, and findings about what cannot be fixed."""
-
-    count: int
-    """Number of changed places."""
-    texts: Texts
-    """The text of each chapter before and after."""
-    findings: tuple[Finding, ...]
-
-
-def plan_fixes(inspection: Inspection, targets: Mapping[str, str]) -> Fixes:
-    """Plan to replace addresses in chapters; `targets` has new addresses by old ones.
+def plan_fixes(
+    inspection: Inspection, targets: Mapping[str, str]
+) -> tuple[int, Texts, list[Finding]]:
+    """Plan to replace addresses in chapters; `targets` has new addresses by old ones. Returns the
+    number of places, the text of each changed chapter before and after, and findings about links
+    that cannot be fixed.
 
     Changes only link destinations. Skips text from `bindery fill`, and chapters that have changed
     since they were read.
@@ -66,7 +58,7 @@ def plan_fixes(inspection: Inspection, targets: Mapping[str, str]) -> Fixes:
         else:
             texts[chapter.path] = text, after
             count += len(edits)
-    return Fixes(count, texts, tuple(findings))
+    return count, texts, findings
 
 
 def _refuse(span: Span, message: str, hint: str = "write the new address by hand") -> Finding:

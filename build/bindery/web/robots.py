@@ -29,7 +29,7 @@ class Robots:
         return max(matches, default=(0, True))[1]
 
 
-def parse_robots(text: str, agent: str = AGENT) -> Robots:
+def parse_robots(text: str) -> Robots:
     """The rules for our agent, or those for all agents."""
     groups: dict[str, list[tuple[str, str]]] = {}
     names: list[str] = []
@@ -42,7 +42,7 @@ def parse_robots(text: str, agent: str = AGENT) -> Robots:
             for name in dict.fromkeys(names):
                 groups[name].append((key, value))
         is_open = key == "user-agent"
-    entries = groups.get(agent, groups.get("*", []))
+    entries = groups.get(AGENT, groups.get("*", []))
     rules = [(_normalise(v), k == "allow") for k, v in entries if k in ("allow", "disallow") and v]
     delays = [float(v) for k, v in entries if k == "crawl-delay" and _DELAY.fullmatch(v)]
     return Robots(tuple(rules), max(delays, default=0.0))

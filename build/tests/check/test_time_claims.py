@@ -30,9 +30,9 @@ UNDATED = [
 @pytest.mark.parametrize(("text", "words"), UNDATED)
 def test_words_of_now_are_found(text: str, words: str) -> None:
     """What says "now" without a date is found, with the words that say so."""
-    (claim,) = find_undated(text)
-    assert claim.words == words
-    assert " ".join(text[claim.start : claim.end].split()) == words
+    ((start, end, found),) = find_undated(text)
+    assert found == words
+    assert " ".join(text[start:end].split()) == words
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_a_cover_that_is_named_is_the_cover(tmp_path: Path) -> None:
     config = "title: T\ncover: cover.png\nparts: [{chapters: [a.md]}]\n"
     files: dict[str, str | bytes] = {"chapters.yaml": config, "a.md": "# A\n"}
     missing = bind(tmp_path / "missing", files)
-    assert {f.rule for f in missing.inspection.errors} == {"missing-image"}
+    assert {f.rule for f in missing.inspection.findings} == {"missing-image"}
     assert missing.list_spine()[0] == "text/title_page.xhtml"
     made = bind(tmp_path / "named", {**files, "cover.png": draw_square()})
     assert made.list_spine()[0] == "text/cover.xhtml"

@@ -2,7 +2,8 @@
 
 import pytest
 from bindery.evidence.excerpts import Excerpt
-from bindery.rewrite.converting.chapters import Places, convert_text, find_labels
+from bindery.rewrite.converting.chapters import convert_text, find_labels
+from bindery.rewrite.converting.inline import Places
 from conftest import Case
 
 TITLES = {"README.md": "Here", "other.md": "The other"}

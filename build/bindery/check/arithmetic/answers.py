@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 
 from bindery.check.arithmetic.readings import (
-    NoValueError,
     Reading,
-    evaluate,
-    list_readings,
+    evaluate_sides,
     measure_distance,
     measure_size,
 )
@@ -36,11 +34,7 @@ def _find_nearest_reading(left: Node, right: Node) -> tuple[float, float, Readin
     """The values of two sides in the likeliest reading: with their units, if that
     does not take them far apart. A side without a unit is taken to be in base units."""
     found = []
-    for reading in list_readings(left, right):
-        try:
-            a, b = evaluate(left, reading), evaluate(right, reading)
-        except NoValueError:
-            continue
+    for reading, a, b in evaluate_sides(left, right):
         if a.dimension == b.dimension or not a.dimension or not b.dimension:
             found.append((a.value, b.value, reading))
     found.sort(key=lambda sides: not sides[2].units)

@@ -15,7 +15,7 @@ from bindery.check.arithmetic.readings import (
     NoValueError,
     Reading,
     evaluate,
-    list_readings,
+    evaluate_sides,
     measure_distance,
 )
 from bindery.check.arithmetic.sides import Cut, is_counted
@@ -143,11 +143,7 @@ def _is_ratio(side: Side) -> bool:
 
 def _agrees_but_for_scale(left: Node, right: Node) -> bool:
     """Whether the sides differ only by powers of 1000 or 1024: 400k + 20000 * 8 = 560 kilobytes."""
-    for reading in list_readings(left, right):
-        try:
-            a, b = evaluate(left, reading), evaluate(right, reading)
-        except NoValueError:
-            continue
+    for reading, a, b in evaluate_sides(left, right):
         if a.dimension != b.dimension:
             continue
         for scale in (step**power for step in (1000.0, 1024.0) for power in (-3, -2, -1, 1, 2, 3)):
@@ -196,11 +192,7 @@ def _weigh(left: Node, right: Node, is_rough: bool) -> Verdict:
     """The verdict over all readings of two sides."""
     holds_bare = holds_measured = is_measured = is_explained = is_odd = False
     ratios = []
-    for reading in list_readings(left, right):
-        try:
-            a, b = evaluate(left, reading), evaluate(right, reading)
-        except NoValueError:
-            continue
+    for reading, a, b in evaluate_sides(left, right):
         if a.dimension != b.dimension:
             if a.dimension and b.dimension:
                 is_odd |= not _counts_times(left, right)

@@ -7,10 +7,11 @@ lists those that differ for two given sides.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bindery.check.arithmetic.measures import multiply
@@ -98,6 +99,13 @@ def _list_senses(first: Node, second: Node) -> list[PercentSense]:
         if other_has_sign and (100 in numbers or is_total):
             senses.append(PercentSense.NUMBER)
     return list(dict.fromkeys(senses))
+
+
+def evaluate_sides(left: Node, right: Node) -> Iterator[tuple[Reading, Quantity, Quantity]]:
+    """The values of two sides in each reading in which both have one."""
+    for reading in list_readings(left, right):
+        with contextlib.suppress(NoValueError):
+            yield reading, evaluate(left, reading), evaluate(right, reading)
 
 
 def evaluate(node: Node, reading: Reading) -> Quantity:

@@ -61,8 +61,22 @@ __all__ = [
 
 Check = Callable[[Scope], Iterable[Finding]]
 
-_MODULES: tuple[Any, ...] = (
+_ALONE: tuple[Any, ...] = (
     duplicate_anchor,
+    undefined_reference,
+    repeated_reference,
+    unused_reference,
+    wrong_unit,
+    renamed_variable,
+    house_word,
+    undated_claim,
+    wrong_arithmetic,
+    broken_code,
+    bad_table,
+    foreign_syntax,
+)
+"""The rules that read one chapter, `words` and `maths` of chapters.yaml, and nothing else."""
+_OTHERS: tuple[Any, ...] = (
     mixed_machines,
     broken_image,
     large_image,
@@ -76,20 +90,9 @@ _MODULES: tuple[Any, ...] = (
     gutted_section,
     orphan_file,
     unused_record,
-    undefined_reference,
-    repeated_reference,
-    unused_reference,
-    wrong_unit,
-    renamed_variable,
-    house_word,
-    undated_claim,
     old_claim,
-    wrong_arithmetic,
     unknown_flag,
     bad_calculator,
-    broken_code,
-    bad_table,
-    foreign_syntax,
     unglossed_term,
 )
 
@@ -104,32 +107,15 @@ def _list_checks() -> Iterator[tuple[Rule, Check]]:
         yield rule, _pass_on
     for rule in link_targets.RULES:
         yield rule, link_targets.check
-    for module in _MODULES:
+    for module in (*_ALONE, *_OTHERS):
         yield module.RULE, module.check
 
 
 CHECKS: Mapping[Rule, Check] = dict(_list_checks())
 RULES: Mapping[str, Rule] = {rule.id: rule for rule in CHECKS}
 
-_ALONE: Sequence[Check] = tuple(
-    module.check
-    for module in (
-        duplicate_anchor,
-        undefined_reference,
-        repeated_reference,
-        unused_reference,
-        wrong_unit,
-        renamed_variable,
-        house_word,
-        undated_claim,
-        wrong_arithmetic,
-        broken_code,
-        bad_table,
-        foreign_syntax,
-    )
-)
-"""Those that read one chapter and `words` and `maths` of chapters.yaml, and nothing else."""
-_TOGETHER = tuple(check for check in dict.fromkeys(CHECKS.values()) if check not in _ALONE)
+_CHECKS_ALONE: Sequence[Check] = tuple(module.check for module in _ALONE)
+_TOGETHER = tuple(check for check in dict.fromkeys(CHECKS.values()) if check not in _CHECKS_ALONE)
 
 REPORTED_ELSEWHERE: Mapping[str, str] = {
     "changed-output": "a tool no longer prints what the book quotes, reported by `bindery verify`",
@@ -158,7 +144,7 @@ def _check_alone(config: Config, tree: Tree, chapter: Chapter) -> tuple[Finding,
     return chapter.facts.derive(
         "findings",
         tuple[Finding, ...],
-        lambda: tuple(finding for check in _ALONE for finding in check(alone)),
+        lambda: tuple(finding for check in _CHECKS_ALONE for finding in check(alone)),
         given=f"{sorted(config.words.items())} {config.maths}",
     )
 

@@ -25,14 +25,6 @@ RULE = Rule(
     "broken-code", Severity.ERROR, "a code block does not parse in the language of its label"
 )
 
-_JUDGED = {
-    "python": "Python", "py": "Python", "python3": "Python", "ipython": "Python",
-    "bash": "shell code", "sh": "shell code", "shell": "shell code",
-    "console": "shell code", "shell-session": "shell code", "terminal": "shell code",
-    "yaml": "YAML", "yml": "YAML", "json": "JSON", "jsonl": "JSON",
-    "toml": "TOML",
-}  # fmt: skip
-
 _SHOWS_OUTPUT = re.compile(r"[\s.](?:out|output|console|stdout|stderr|traceback)(?=[\s}]|$)", re.I)
 
 _READS_AS_PYTHON = re.compile(
@@ -49,24 +41,24 @@ _READS_AS_SHELL = re.compile(
 
 def check(scope: Scope) -> Iterator[Finding]:
     for _, fence in scope.iterate_fences():
-        if fence.language not in _JUDGED or _SHOWS_OUTPUT.search(fence.info):
+        if fence.language not in _LANGUAGES or _SHOWS_OUTPUT.search(fence.info):
             continue
         if scope.is_generated(fence.opening.path, fence.opening.line):  # a part of a file
             continue
         fault = find_fault(fence.language, fence.code)
         other = _find_other_language(fence) if fault is not None else ""
         if other:
-            message = f"this looks like {_JUDGED[other]}, but its label is '{fence.language}'"
+            message = f"this looks like {_LANGUAGES[other][0]}, but its label is '{fence.language}'"
             yield RULE.find(fence.opening, message, f"label the block '{other}'")
         elif fault is not None:
             span = fence.place(fault.row, fault.col, fault.width)
-            message = f"this {_JUDGED[fence.language]} is broken: {fault.message}"
+            message = f"this {_LANGUAGES[fence.language][0]} is broken: {fault.message}"
             yield RULE.find(span, message, fault.help)
 
 
 def _find_other_language(fence: Fence) -> str:
     """The label under which a block that is broken under its own would be whole, if it reads so."""
-    kind = _JUDGED[fence.language]
+    kind, _ = _LANGUAGES[fence.language]
     if kind == "shell code" and _READS_AS_PYTHON.search(fence.code):
         return "" if find_fault("python", fence.code) else "python"
     if kind == "Python" and _READS_AS_SHELL.search(fence.code):
@@ -87,10 +79,8 @@ class CodeFault:
 
 @lru_cache(maxsize=16384)
 def find_fault(language: str, code: str) -> CodeFault | None:
-    """The first fault of a block of code, or None where it has none or the language is not one
-    of those that can be judged."""
-    find = _FINDERS.get(language)
-    fault = find(code) if find and code.strip() else None
+    """The first fault of a block of code in one of the languages that are checked."""
+    fault = _LANGUAGES[language][1](code) if code.strip() else None
     if fault is None:
         return None
     return None if _LEFT_OUT.search(code.split("\n")[fault.row]) else fault
@@ -353,12 +343,15 @@ def _find_in_toml(code: str) -> CodeFault | None:
     return None
 
 
-_FINDERS: Mapping[str, Callable[[str], CodeFault | None]] = {
-    "python": _find_in_python, "py": _find_in_python, "python3": _find_in_python,
-    "ipython": _find_in_python,
-    "bash": _find_in_shell, "sh": _find_in_shell, "shell": _find_in_shell,
-    "console": _find_in_console, "shell-session": _find_in_console, "terminal": _find_in_console,
-    "yaml": _find_in_yaml, "yml": _find_in_yaml,
-    "json": _find_in_json, "jsonl": _find_in_json,
-    "toml": _find_in_toml,
-}  # fmt: skip
+_LANGUAGES: Mapping[str, tuple[str, Callable[[str], CodeFault | None]]] = {
+    label: (name, find)
+    for name, find, labels in (
+        ("Python", _find_in_python, ("python", "py", "python3", "ipython")),
+        ("shell code", _find_in_shell, ("bash", "sh", "shell")),
+        ("shell code", _find_in_console, ("console", "shell-session", "terminal")),
+        ("YAML", _find_in_yaml, ("yaml", "yml")),
+        ("JSON", _find_in_json, ("json", "jsonl")),
+        ("TOML", _find_in_toml, ("toml",)),
+    )
+    for label in labels
+}

@@ -48,11 +48,15 @@ _LATEX = _Kind(
 """Its brackets are typed behind a backslash, which readers do not see."""
 
 _INCLUDE = _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}", "an include of mdBook", _INCLUDED + _OR_CONVERT)
+_SNIPPET = _Kind("--8<", r'^-+8<-+(?:[ \t]+"[^"\n]*")?$', "a snippet of MkDocs", _INCLUDED)
 _IN_PROSE = (
     _Kind("{{#title", r"\{\{#title\b[^{}\n]*\}\}", "a page title of mdBook",
           "remove it: the title of a chapter is its first heading"),
     _INCLUDE,
-    _Kind("--8<", r'^-+8<-+[ \t]+"[^"\n]*"', "a snippet of MkDocs", _INCLUDED),
+    _SNIPPET,
+    _Kind("{++ {-- {>> {== ~>",
+          r"\{(?:\+\+|--|==)[^{}\n]+(?:\+\+|--|==)\}|\{>>[^{}\n]+<<\}|\{[^{}\n]+~>[^{}\n]+\}",
+          "a change or comment of CriticMarkup", "accept or reject it"),
     _Kind("{{< {{%", r"\{\{[<%][^{}\n]*\}\}",
           "a shortcode of Quarto or Hugo", "write what it shows, or link to it"),
     _Kind(":::", r"^::: (?:[\w-]+\.[\w.-]+|mkdocs-[\w-]+)$",
@@ -84,7 +88,7 @@ _IN_PROSE = (
     _Kind("++", r'(?<![\w+])\+\+(?:[a-z0-9-]+|"[^"\n]+")(?:\+(?:[a-z0-9-]+|"[^"\n]+"))*\+\+(?!\w)',
           "a key of MkDocs", "write '<kbd>Ctrl</kbd>+<kbd>C</kbd>'" + _OR_CONVERT),
     _Kind("[!", r"^\[![A-Za-z]+\][^\n]*",
-          "a callout of Obsidian, which is no alert on GitHub",
+          "a callout of Obsidian, which GitHub does not show as an alert",
           "write '> [!NOTE]' (or TIP, IMPORTANT, WARNING, CAUTION) alone on its line, and below it"
           " the title in bold, '> **Title**'"),
     _Kind("TOC toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
@@ -166,8 +170,9 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
         for kind, _, end in _find_kinds(_ON_FENCES, fence.info):
             yield kind, fence.opening, f"```{fence.info[:end]}"
         include = fence.code.strip()
-        if re.fullmatch(_INCLUDE.pattern, include):  # a block of nothing else
-            yield _INCLUDE, fence.place(0, 0, len(include)), include
+        for kind in (_INCLUDE, _SNIPPET):
+            if re.fullmatch(kind.pattern, include):  # the block contains nothing else
+                yield kind, fence.place(0, 0, len(include)), include
 
 
 def _find_kinds(kinds: tuple[_Kind, ...], text: str) -> Iterator[tuple[_Kind, int, int]]:

@@ -41,10 +41,10 @@ def check(scope: Scope) -> Iterator[Finding]:
         expected = 0
         if passage.is_quoted or any(fronts.values()):
             continue
-        for claim in find_undated(passage.prose):
-            span = passage.place(claim.start, claim.end)
+        for start, end, words in find_undated(passage.prose):
+            span = passage.place(start, end)
             if not scope.is_generated(chapter.path, span.line):
-                message = f"'{claim.words}' has no date, so readers cannot tell when that was"
+                message = f"'{words}' has no date, so readers cannot tell when that was"
                 hint = "write the date, such as 'as of 2026-11', or leave the words out"
                 yield RULE.find(span, message, hint)
 

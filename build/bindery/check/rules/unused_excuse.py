@@ -13,7 +13,7 @@ from functools import partial
 from bindery.check.rules.rule import Rule
 from bindery.core.config import ASKED_RULES
 from bindery.core.model import Chapter, Excuse, Finding, Severity
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 
 RULE = Rule(
     "unused-excuse",
@@ -68,8 +68,7 @@ def apply_excuses(
             message = f"{lines} no finding of '{excuse.rule}' to excuse"
             yield RULE.find(excuse.span, message, "remove the excuse")
         else:
-            nearest = find_nearest(excuse.rule, known)
-            hint = f"did you mean '{nearest}'?" if nearest else _NAMED
+            hint = suggest(excuse.rule, known, _NAMED)
             yield RULE.find(excuse.span, f"there is no rule '{excuse.rule}'", hint)
 
 

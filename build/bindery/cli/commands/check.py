@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,11 +19,7 @@ from bindery.cli.console import (
     root_option,
     why_option,
 )
-from bindery.core.model import Finding, Severity, refuse
-
-if TYPE_CHECKING:
-    from bindery.check.inspect import Inspection
-    from bindery.core.cache import Cache
+from bindery.core.model import Severity, refuse
 
 
 @click.command("check")
@@ -72,62 +66,35 @@ def check(
     if explain is not None:
         print(_explain_rule(explain))
         raise SystemExit(CLEAN)
-    wanted = _Wanted(root, paths, since, baseline or write_baseline)
-    if write_baseline is not None:
-        _refuse_parts(paths, since, baseline)
-        _rewrite_baseline(root, write_baseline)
-    with open_cache(root, why=why) as cache:
-        checked = _check_once(wanted, cache)
-        print_findings(checked.findings, checked.inspection, output, accepted=checked.accepted)
-    raise SystemExit(FINDINGS if checked.findings else CLEAN)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Which book is checked, and which of its findings are reported."""
-
-    root: Path
-    paths: tuple[str, ...]
-    since: str | None
-    baseline: Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """A book, the findings that are reported, and how many were accepted."""
-
-    inspection: Inspection
-    findings: tuple[Finding, ...]
-    accepted: int
-
-
-def _check_once(wanted: _Wanted, cache: Cache) -> _Checked:
     from bindery.check.baseline import sift_findings
     from bindery.check.baseline_use import is_of_check, read_accepted, read_listed
     from bindery.check.choose_findings import choose_new, find_folders, is_below, relate_paths
     from bindery.check.inspect import inspect_book
 
-    # Read first: what is wrong with it should not have to wait for the book.
-    given = read_accepted(wanted.root, wanted.baseline) if wanted.baseline else None
-    # A section may have lost its text though nothing in its own chapter leads there.
-    only = relate_paths(wanted.root, wanted.paths) if wanted.since is None else ()
-    inspection = inspect_book(wanted.root, since=wanted.since, only=only, cache=cache)
-    folders = find_folders(inspection, wanted.root, wanted.paths)
-    acceptances = filter(is_of_check, read_listed(inspection.config) if given is None else given)
-    sifted = sift_findings(
-        [f for f in inspection.findings if is_below(f.span.path, folders)],
-        [entry for entry in acceptances if is_below(entry.identity.path, folders)],
-        inspection.tree.read_line,
-        {move.old: move.new for move in inspection.config.moved},
-    )
-    fresh = sifted.fresh
-    if wanted.since is not None:
-        fresh = choose_new(fresh, inspection, wanted.since)
-    findings = (*fresh, *sifted.gone)
-    return _Checked(inspection, findings, len(sifted.accepted))
-
-
-# --- what a rule is about ---
+    if write_baseline is not None:
+        _refuse_parts(paths, since, baseline)
+        _rewrite_baseline(root, write_baseline)
+        baseline = write_baseline
+    # Read the baseline first, to report a broken one before the check.
+    given = read_accepted(root, baseline) if baseline else None
+    # With --since, links to a section of these chapters may be anywhere in the book.
+    only = relate_paths(root, paths) if since is None else ()
+    with open_cache(root, why=why) as cache:
+        inspection = inspect_book(root, since=since, only=only, cache=cache)
+        folders = find_folders(inspection, root, paths)
+        accepted = filter(is_of_check, read_listed(inspection.config) if given is None else given)
+        sifted = sift_findings(
+            [f for f in inspection.findings if is_below(f.span.path, folders)],
+            [entry for entry in accepted if is_below(entry.identity.path, folders)],
+            inspection.tree.read_line,
+            {move.old: move.new for move in inspection.config.moved},
+        )
+        fresh = sifted.fresh
+        if since is not None:
+            fresh = choose_new(fresh, inspection, since)
+        findings = (*fresh, *sifted.gone)
+        print_findings(findings, inspection, output, accepted=len(sifted.accepted))
+    raise SystemExit(FINDINGS if findings else CLEAN)
 
 
 def _explain_rule(name: str) -> str:
@@ -135,14 +102,14 @@ def _explain_rule(name: str) -> str:
     ConfigError if there is no such rule."""
     from bindery.check.rules import CHECKS, REPORTED_ELSEWHERE, RULES
     from bindery.core.config import ASKED_RULES
-    from bindery.core.suggestions import find_nearest
+    from bindery.core.suggestions import suggest
 
     if name in REPORTED_ELSEWHERE:
         weighed = f"\n\nTo turn it off, write `{name}: off` under `rules` in chapters.yaml."
         return f"{name}: {REPORTED_ELSEWHERE[name]}" + (weighed if name in ASKED_RULES else "")
     if name not in RULES:
-        nearest = find_nearest(name, [*RULES, *REPORTED_ELSEWHERE])
-        hint = f"did you mean '{nearest}'?" if nearest else f"rules: {', '.join(sorted(RULES))}"
+        known = f"rules: {', '.join(sorted(RULES))}"
+        hint = suggest(name, [*RULES, *REPORTED_ELSEWHERE], known)
         raise refuse("--explain", f"there is no rule '{name}'", hint)
     rule = RULES[name]
     document = sys.modules[CHECKS[rule].__module__].__doc__ or ""
@@ -159,12 +126,9 @@ def _explain_rule(name: str) -> str:
     )
 
 
-# --- what is accepted ---
-
-
 def _rewrite_baseline(root: Path, path: Path) -> None:
-    """Write the file of accepted findings: all of today's in a new file, otherwise those of the
-    file that are still found. So an existing file never grows."""
+    """Write all findings to a new baseline; from an existing one, only remove those that no longer
+    occur."""
     from bindery.check.baseline import format_accepted, sift_findings
     from bindery.check.baseline_use import is_of_check, read_accepted
     from bindery.check.inspect import inspect_book
@@ -187,11 +151,8 @@ def _rewrite_baseline(root: Path, path: Path) -> None:
     print(f"{path}: {count_noun(number, 'finding')} accepted", file=sys.stderr)
 
 
-# --- usage error ---
-
-
 def _refuse_parts(paths: Sequence[str], since: str | None, baseline: Path | None) -> None:
-    """A file that was written from a part of the findings would lack the others."""
+    """Raise ConfigError for options that select findings: the baseline would lack the others."""
     given = {
         "paths": bool(paths),
         "--since": since is not None,

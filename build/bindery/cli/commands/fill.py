@@ -55,7 +55,7 @@ def fill(
 
 
 def fill_book(inspection: Inspection) -> bool:
-    """Write everything that differs, and print it. Returns whether anything was written."""
+    """Write everything that differs and print what was written. Returns whether anything was."""
     from bindery.book.diagrams import NotDrawnError, draw_diagram, list_diagrams
     from bindery.core.processes import CommandMissingError
     from bindery.core.report import count_noun

@@ -36,7 +36,7 @@ def format_sources(
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
     from bindery.core.report import format_finding
-    from bindery.core.transaction import Change, change_files
+    from bindery.core.transaction import Change, change_files, find_obstacle
     from bindery.rewrite.formatting.chapters import RULE, format_document
 
     config = load_config(root, RULES)
@@ -51,8 +51,9 @@ def format_sources(
         findings += found
         if text == document.text:
             continue
-        if problem := _find_problem(loaded.tree.root, document.path):
-            findings.append(problem)
+        if obstacle := find_obstacle(loaded.tree.root, document.path):
+            whole = Span.whole(document.path)
+            findings.append(Finding(whole, RULE, *obstacle, Severity.WARNING))
             continue
         texts[document.path] = document.text, text
     for finding in findings:
@@ -69,16 +70,6 @@ def format_sources(
     verb = "would format" if only_check else "formatted"
     print(f"{verb} {len(texts)} of {count_noun(len(chosen), 'file')}")
     raise SystemExit(FINDINGS if findings or (only_check and texts) else CLEAN)
-
-
-def _find_problem(root: Path, path: str) -> Finding | None:
-    """Why a file cannot be written."""
-    from bindery.core.transaction import find_obstacle
-    from bindery.rewrite.formatting.chapters import RULE
-
-    if obstacle := find_obstacle(root, path):
-        return Finding(Span.whole(path), RULE, *obstacle, Severity.WARNING)
-    return None
 
 
 def _choose(

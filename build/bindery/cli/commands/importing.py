@@ -1,4 +1,4 @@
-"""`bindery import`: chapters.yaml from the contents of another tool, and its syntax rewritten."""
+"""`bindery import`: make chapters.yaml from another tool's list of chapters, and convert syntax."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def import_book(
 
 
 def _convert(folder: Path, imported: Imported, force: bool, dry_run: bool) -> tuple[Imported, bool]:
-    """Print what a conversion changes, and change it; the book afterwards, and whether formulas
-    were converted."""
+    """Print the changes of a conversion and make them. Returns the converted book, and whether
+    formulas were converted."""
     from bindery.core.repository import Tree
     from bindery.core.transaction import Change, change_files, refuse_uncommitted
     from bindery.rewrite.converting.books import convert_book
@@ -83,11 +83,11 @@ def _convert(folder: Path, imported: Imported, force: bool, dry_run: bool) -> tu
 def _write_list(
     folder: Path, imported: Imported, config: Config | None, has_formulas: bool, dry_run: bool
 ) -> None:
-    """Write chapters.yaml, or update the one that is there, which was read as `config`."""
-    from bindery.book.updating import update_list
+    """Write chapters.yaml, or update the existing one, which was read as `config`."""
     from bindery.core.config import FILE_NAME
     from bindery.core.repository import Tree
     from bindery.core.whole_files import write_whole
+    from bindery.rewrite.updating import update_list
 
     target = folder / FILE_NAME
     text, summary, before = imported.write_yaml(), imported.summarise(), ""
@@ -106,7 +106,7 @@ def _write_list(
 
 
 def _report_rest(folder: Path) -> None:
-    """List the syntax of other tools that is left."""
+    """List the remaining syntax of other tools."""
     from bindery.check.inspect import inspect_book
     from bindery.check.rules import foreign_syntax
     from bindery.cli.console import Format, print_findings

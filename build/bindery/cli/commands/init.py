@@ -1,4 +1,4 @@
-"""`bindery init`: a new book, or a book made of existing Markdown files."""
+"""`bindery init`: start a book, or make one of existing Markdown files."""
 
 from __future__ import annotations
 

@@ -191,19 +191,20 @@ class _Run:
                 known = followed if answer.url in self.asked else self.targets.get(answer.target)
                 if known and known.verdict == "live" and known.anchor != "missing":
                     targets[answer.url] = known
-        fixes = plan_fixes(self.inspection, {old: new.url for old, new in targets.items()})
-        links = f"{count_noun(fixes.count, 'link')} in {count_noun(len(fixes.texts), 'chapter')}"
+        urls = {old: new.url for old, new in targets.items()}
+        count, texts, findings = plan_fixes(self.inspection, urls)
+        links = f"{count_noun(count, 'link')} in {count_noun(len(texts), 'chapter')}"
         if self.wishes.dry_run:
             is_text = self.wishes.output is Format.TEXT
-            for path, (before, after) in sorted(fixes.texts.items()):
+            for path, (before, after) in sorted(texts.items()):
                 diff = format_diff(path, before, after)
                 print(diff, end="", file=sys.stdout if is_text else sys.stderr)
             self._log(f"would write the new addresses of {links}")
-            return fixes.findings
-        if fixes.texts:
+            return findings
+        if texts:
             carry = prepare_carrying(self.inspection.config, RULE)
             root = self.inspection.tree.root
-            for path in change_files(root, Change(RULE, fixes.texts), carry):
+            for path in change_files(root, Change(RULE, texts), carry):
                 self._log(f"{path}: updated the accepted findings")
         for answer in targets.values():
             memory.add(answer)
@@ -211,7 +212,7 @@ class _Run:
         self.inspection = inspect_book(self.inspection.config.root)
         self.gathered, self.addresses = self._choose(self.inspection)
         self._log(f"wrote the new addresses of {links}")
-        return fixes.findings
+        return findings
 
 
 def name_agent(config: Config) -> str:

@@ -1,4 +1,4 @@
-"""`bindery new`: the skeleton of one part of a book."""
+"""`bindery new`: start a chapter, a tool or a view."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def new(kind: str, name: str, chapter: str, root: Path) -> None:
 
 
 def begin(root: Path, kind: str, name: str, chapter: str = "", source: str = "") -> Iterable[str]:
-    """Write the files of a new part. Returns the paths of what is new or changed. `source` is that
-    of the figures of a view."""
+    """Write the files of a new part. Returns the paths of new and changed files. `source` is the
+    source of a view's figures."""
     from bindery.check.inspect import read_book
     from bindery.check.rules import RULES
     from bindery.check.rules.stale_skill import FILE
@@ -81,5 +81,5 @@ def begin(root: Path, kind: str, name: str, chapter: str = "", source: str = "")
 
 
 def read_starter(name: str) -> str:
-    """The text of a file that new books begin with."""
+    """The text of a file of the starter."""
     return files("bindery.cli").joinpath("starter", name).read_text(encoding="utf-8")

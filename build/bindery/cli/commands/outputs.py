@@ -1,5 +1,5 @@
-"""`bindery html`, `pdf`, `epub`, and `build` for all three; each ends with the proof that it is
-complete."""
+"""`bindery html`, `pdf`, `epub`, and `build` for all three. Each ends with the completeness
+proof."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _build(
     why: bool,
     paper: str | None = None,
 ) -> None:
-    """Build these outputs, or all that chapters.yaml lists where none is named."""
+    """Build these outputs, by default all that chapters.yaml lists."""
     with open_cache(root, why=why) as cache:
         inspection, edition, folder, skips_images = _begin_build(outputs, root, out, lenient, cache)
         if paper:
@@ -111,7 +111,7 @@ def _build(
         wanted = outputs or [one for one in ORDER if one in inspection.config.formats]
         for number, output in enumerate(wanted):
             if number:
-                gc.collect()  # what the last output left: the program collects nothing by itself
+                gc.collect()  # main turns automatic collection off
             path = folder / ("site" if output == "html" else f"{inspection.config.name}.{output}")
             findings: Sequence[Finding] = ()
             if output == "html":
@@ -145,8 +145,8 @@ def _build(
 def _begin_build(
     outputs: Sequence[str], root: Path, out: Path | None, lenient: bool, cache: Cache
 ) -> tuple[Inspection, Edition, Path, bool]:
-    """Inspect the book and stop at its errors, accepted ones aside, or where chapters.yaml does not
-    list an output, before anything is made. The last value is whether to build leniently."""
+    """Inspect the book. Stop before anything is built if there are errors that are not accepted, or
+    if chapters.yaml does not list an output. The last value is whether to build leniently."""
     from bindery.book.this_edition import find_edition
     from bindery.check.baseline_use import sift_listed
     from bindery.check.inspect import inspect_book
@@ -177,7 +177,7 @@ def _begin_build(
         if clashes := find_clashes(inspection.config):
             raise ConfigError(*clashes)
     edition = find_edition(inspection.config)
-    # What is accepted does not stop an output, an image that cannot be read as little as a link.
+    # Accepted errors, such as unreadable images, must not stop a build.
     lenient = lenient or any(f.severity is Severity.ERROR for f in sifted.accepted)
     return append_appendix(inspection, cache), edition, find_out(root, out), lenient
 

@@ -13,7 +13,6 @@ from bindery.cli.console import (
     list_format_option,
     root_option,
 )
-from bindery.core.model import refuse
 
 
 @click.command("refs")
@@ -34,10 +33,6 @@ def refs(
     from bindery.check.inspect import inspect_book
     from bindery.check.who_refers import find_references, format_references, format_references_json
 
-    if not target.strip():
-        message = "the target is empty"
-        hint = "name a path, path#anchor, #anchor, an address, or a tool, record or view"
-        raise refuse("TARGET", message, hint)
     inspection = inspect_book(root)
     documents = read_documents(inspection.tree, inspection.config, inspection.book.chapters)
     found = find_references(inspection, documents, _read_path(target, inspection.tree.root))

@@ -144,7 +144,7 @@ def _run_here(plan: Plan, limits: Limits, quiet: bool) -> None:
 
 
 def _advise(root: Path, tool: str, profile: str) -> str:
-    """What to do with a new record."""
+    """The next steps after a new record."""
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
 
@@ -165,7 +165,7 @@ def _advise(root: Path, tool: str, profile: str) -> str:
 
 @contextmanager
 def _show_run(tool: str, seconds: float, quiet: bool) -> Iterator[tuple[Show | None, Watch | None]]:
-    """Show a run: its lines on standard error, and on a terminal its time and memory too."""
+    """Show the output of a run on standard error; on a terminal, also its time and memory."""
     if quiet:
         yield None, None
         return

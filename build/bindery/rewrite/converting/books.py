@@ -1,4 +1,4 @@
-"""A book of another tool as GitHub Markdown: its chapters, their names, and the links in them."""
+"""Convert a book of another tool: its chapters, their file names, and the links in them."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from bindery.core.repository import Tree
 from bindery.core.transaction import Texts
 from bindery.evidence.excerpts import read_excerpts
 from bindery.markdown.link_typing import Form, write_form
-from bindery.rewrite.converting.chapters import Places, convert_text, find_labels
+from bindery.rewrite.converting.chapters import convert_text, find_labels
+from bindery.rewrite.converting.inline import Places
 
 _PAGES = (".html", ".htm", ".mdx", ".qmd", ".ipynb", ".rst")
-"""Endings that links have, of pages and of sources."""
+"""Suffixes of pages and sources that links may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What becomes of a book."""
+    """The changes to a book."""
 
     texts: Texts
-    """The chapters whose text changes, before and after."""
+    """The text of each changed chapter before and after."""
     moves: tuple[tuple[str, str], ...]
-    """The chapters whose name is to end in `.md`."""
+    """The chapters that get the suffix `.md`."""
     counts: Mapping[str, int]
-    """How often each kind of syntax was rewritten."""
+    """How many times each kind of syntax was rewritten."""
 
 
 def convert_book(tree: Tree, paths: Sequence[str], folder: str) -> Conversion:
-    """Convert the chapters at these paths, which are in a folder; one that is not UTF-8 stays."""
+    """Convert the chapters at these paths. Those that are not UTF-8 stay as they are."""
     documents: dict[str, Document] = {}
     for path in paths:
         try:
@@ -71,7 +72,7 @@ def convert_book(tree: Tree, paths: Sequence[str], folder: str) -> Conversion:
 
 
 def _read_title(document: Document) -> str:
-    """The title of a chapter without the marks of other tools."""
+    """The title of a chapter without the syntax of other tools."""
     text, _ = convert_text(f"# {document.chapter.title}")
     return text.rpartition("\n")[2].removeprefix("# ")
 
@@ -79,7 +80,7 @@ def _read_title(document: Document) -> str:
 def _edit_links(
     document: Document, places: Places, moved: Mapping[str, str], tree: Tree
 ) -> Iterator[Edit]:
-    """The links that lead to a page or source of the other tool, typed to lead to the chapter."""
+    """Edits that make links to the other tool's pages and sources lead to the chapters."""
     chapter = document.chapter
     here = posixpath.dirname(chapter.path)
     slugs = {anchor.slug for anchor in chapter.anchors}
@@ -98,7 +99,7 @@ def _edit_links(
 
 
 def _find_meant(form: Form, here: str, places: Places, moved: Mapping[str, str], tree: Tree) -> str:
-    """The file that a path means to the other tool; empty where it is the one at that path, or
+    """The file that the other tool finds for a path; empty if that is the file at the path, or if
     there is none."""
     if form.path in moved:
         return moved[form.path]

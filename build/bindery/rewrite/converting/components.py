@@ -1,4 +1,4 @@
-"""Components of MDX, as Docusaurus and Hugging Face use them: `<Tip warning={true}>...</Tip>`."""
+"""Read MDX components of Docusaurus and Hugging Face: `<Tip warning={true}>...</Tip>`."""
 
 from __future__ import annotations
 
@@ -20,26 +20,31 @@ _STATEMENT = re.compile(
 DROPPED = ("CourseFloatingBanner", "FrameworkSwitchCourse", "DocNotebookDropdown", "DocCardList")
 """Buttons and menus of a site."""
 UNWRAPPED = ("Tabs", "hfoptions")
-"""Their content is shown as it is."""
+"""Only their content is kept."""
 LABELS = {"TabItem": ("label", "value"), "hfoption": ("id",)}
-"""Tabs, and the attributes that name them."""
+"""Tabs, and the attributes with their labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A component that has its lines to itself."""
+    """A component with no other text on its lines."""
 
     indent: str
     name: str
     attributes: Mapping[str, str]
     body: list[str]
-    """What is between its tags, without their indent; empty where it has one tag."""
+    """The dedented lines between its tags; empty for a self-closing tag."""
     count: int
-    """How many lines it takes."""
+    """Its number of lines."""
+
+    def find_label(self) -> str:
+        """The label of a tab; its name if it has none."""
+        keys = (key for key in LABELS[self.name] if key in self.attributes)
+        return next((self.attributes[key] for key in keys), self.name)
 
 
 def read_component(lines: Sequence[str], at: int) -> Component | None:
-    """The component that begins on a line; None where there is none or it does not end."""
+    """The component that starts on a line; None if there is none or it is not closed."""
     start = _START.match(lines[at])
     if start is None:
         return None
@@ -79,7 +84,7 @@ def read_component(lines: Sequence[str], at: int) -> Component | None:
 
 
 def read_siblings(lines: Sequence[str], at: int) -> tuple[list[Component], int]:
-    """The component on a line and those of its name that follow, and how many lines they take."""
+    """The component on a line, those of the same name that follow, and their number of lines."""
     found: list[Component] = []
     number = end = at
     while number < len(lines) and (one := read_component(lines, number)):
@@ -93,7 +98,7 @@ def read_siblings(lines: Sequence[str], at: int) -> tuple[list[Component], int]:
 
 
 def _find_end(text: str, start: int) -> int:
-    """Where a tag ends, whose expressions between braces may have a `>`; 0 where it does not."""
+    """The end of a tag, ignoring `>` inside braces; 0 if the tag is not closed."""
     depth = 0
     for match in re.finditer(r"[{}>]|\"[^\"]*\"", text[start:]):
         if match[0] == ">" and not depth:
@@ -103,7 +108,7 @@ def _find_end(text: str, start: int) -> int:
 
 
 def count_statements(lines: Sequence[str], at: int) -> int:
-    """How many lines from this one are imports or exports, which end with a blank line."""
+    """The number of lines of an import or export, which ends at a blank line; 0 for other text."""
     if not lines[at].startswith(("import ", "export ")):
         return 0
     block = "\n".join(lines[at:]).partition("\n\n")[0]

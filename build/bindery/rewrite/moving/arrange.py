@@ -13,7 +13,7 @@ from bindery.book.markdown_files import Document
 from bindery.core.config import FILE_NAME, Config
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.repository import MARKDOWN, RECORDS_FOLDER, Tree
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.core.transaction import Change
 from bindery.rewrite.moving.listing import list_plain_lists, relist_chapters, relist_paths
 from bindery.rewrite.moving.paths import Moves
@@ -38,8 +38,7 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
         raise _refuse(old or ".", f"{what} cannot be moved", f"{FILE_NAME} marks the root")
     kind = tree.find_kind(old)
     if kind is None:
-        nearest = find_nearest(old, tree.walk_files(""))
-        hint = f"did you mean '{nearest}'?" if nearest else ""
+        hint = suggest(old, tree.walk_files(""))
         raise _refuse(old, f"there is nothing at '{old}'", hint)
     name = posixpath.basename(old)
     if tree.find_kind(new) == "folder" or (into and kind == "file"):

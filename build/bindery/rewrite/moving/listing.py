@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import StringMark, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.book.importing import LIST_NAME
@@ -93,6 +93,15 @@ def get_value(node: Node, key: str) -> Node | None:
     if not isinstance(node, MappingNode):
         return None
     return next((value for name, value in node.value if name.value == key), None)
+
+
+def find_end(node: Node) -> StringMark:
+    """The end of the last value within a node; the end of the node itself is after comments."""
+    while isinstance(node, MappingNode | SequenceNode) and node.value and not node.flow_style:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    end: StringMark = node.end_mark
+    return end
 
 
 def _iterate_items(node: Node | None) -> Iterator[Node]:

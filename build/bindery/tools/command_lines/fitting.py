@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bindery.core.report import count_noun
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import find_nearest, suggest
 from bindery.tools.command_lines.shell import Word
 from bindery.tools.command_lines.stored_parsers import Option, Parser
 
@@ -99,9 +99,8 @@ def _takes_over(
         return True
     chosen = parser.commands.get(word.text)
     if chosen is None:
-        nearest = find_nearest(word.text, parser.commands)
         known = ", ".join(f"'{name}'" for name in parser.commands)
-        hint = f"did you mean '{nearest}'?" if nearest else f"commands: {known}"
+        hint = suggest(word.text, parser.commands, f"commands: {known}")
         message = f"'{_name(program)}' has no command '{word.text}'"
         reading.misuses.append(Misuse(word, message, hint))
         return True
@@ -209,8 +208,7 @@ def _judge_value(option: Option, name: str, value: str, word: Word, reading: _Re
             return
     if option.choices is not None and not _is_choice(option, value):
         texts = [str(choice) for choice in option.choices]
-        nearest = find_nearest(value, texts)
-        hint = f"did you mean '{nearest}'?" if nearest else _list_choices(option)
+        hint = suggest(value, texts, _list_choices(option))
         reading.misuses.append(Misuse(word, f"'{about}' cannot be '{value}'", hint))
 
 

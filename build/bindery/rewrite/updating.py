@@ -1,5 +1,5 @@
-"""A chapters.yaml after the contents of a book have changed: chapters that are new are added beside
-their neighbours, those whose file is gone are taken out, and all else stays as its author has it.
+"""Update chapters.yaml after another tool's list of chapters has changed: add new chapters next to
+their neighbors and remove those whose file is gone. Everything else stays as typed.
 """
 
 from __future__ import annotations
@@ -8,19 +8,17 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ruamel.yaml import YAML
-from ruamel.yaml.nodes import MappingNode, Node
-
 from bindery.book.foreign_contents import Contents
 from bindery.book.load import is_left_out
 from bindery.core.config import FILE_NAME, Config, write_scalar
 from bindery.core.model import refuse
 from bindery.core.repository import Tree
+from bindery.rewrite.moving.listing import find_end, find_values, get_value
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A chapter in the lines of chapters.yaml, counted from 0; `end` is behind its last line."""
+    """The lines of a chapter in chapters.yaml, from 0; `end` is the line after its last."""
 
     path: str
     first: int
@@ -28,15 +26,15 @@ class _Entry:
     part: tuple[int, int]
     """The lines of its part."""
     is_only: bool
-    """Whether the part has no other."""
+    """Whether it is the only chapter of its part."""
 
 
 def update_list(
     text: str, config: Config, contents: Contents, tree: Tree, *, maths: bool
 ) -> tuple[str, list[str]]:
-    """The text of chapters.yaml brought up to date, and a line about each change and each listed
-    file that stays out. With `maths`, formulas are read unless the author says otherwise. Raises
-    ConfigError if chapters are not listed one per line."""
+    """The updated text of chapters.yaml, and a line about each change and each listed file that is
+    left out. `maths` turns formulas on unless the author has decided. Raises ConfigError if
+    chapters are not listed one per line."""
     lines = text.split("\n")
     said = []
     known = {entry.path for entry in config.chapters}
@@ -68,16 +66,16 @@ def update_list(
             _insert(lines, path, title, paths, config.folder)
             known.add(path)
             said.append(f"added: {path}")
-    keys = {key.value: key.start_mark.line for key, _ in _compose(lines).value}
-    if maths and "maths" not in keys:
-        lines.insert(keys["parts"], "maths: true")
+    if maths and "maths" not in find_values("\n".join(lines)):
+        row = next(row for row, line in enumerate(lines) if line.startswith("parts:"))
+        lines.insert(row, "maths: true")
         said.append("added: maths: true")
     return "\n".join(lines), said
 
 
 def _insert(lines: list[str], path: str, title: str, siblings: Sequence[str], folder: str) -> None:
-    """Add a chapter behind the nearest one before it in its part, or before the next one; as a part
-    of its own where its part has none yet."""
+    """Add a chapter after the nearest one before it in its part, or before the next one; as a new
+    part if its part is not listed yet."""
     entries = {entry.path: entry for entry in _find_entries(lines, folder)}
     at = siblings.index(path)
     written = write_scalar(posixpath.relpath(path, folder or "."))
@@ -96,14 +94,12 @@ def _insert(lines: list[str], path: str, title: str, siblings: Sequence[str], fo
 
 
 def _find_entries(lines: Sequence[str], folder: str) -> Iterator[_Entry]:
-    parts = _get(_compose(lines), "parts")
-    for part in parts.value:
-        chapters = _get(part, "chapters").value
-        found = [
-            (_get(one, "path") if isinstance(one, MappingNode) else one, one) for one in chapters
-        ]
-        spans = [(node.start_mark.line, _find_end(node)) for _, node in found]
-        for (path, _), (first, end) in zip(found, spans, strict=True):
+    for part in find_values("\n".join(lines))["parts"].value:
+        listed = get_value(part, "chapters")
+        chapters = listed.value if listed else []
+        spans = [(node.start_mark.line, find_end(node).line + 1) for node in chapters]
+        for node, (first, end) in zip(chapters, spans, strict=True):
+            path = get_value(node, "path") or node
             if not lines[first].lstrip().startswith("- ") or part.start_mark.line == first:
                 message = "its chapters are not listed one per line"
                 hint = "list them one per line, or replace the file: `bindery import DIR --force`"
@@ -111,22 +107,6 @@ def _find_entries(lines: Sequence[str], folder: str) -> Iterator[_Entry]:
             whole = (part.start_mark.line, spans[-1][1])
             name = posixpath.normpath(posixpath.join(folder, str(path.value).strip()))
             yield _Entry(name, first, end, whole, len(spans) == 1)
-
-
-def _find_end(node: Node) -> int:
-    """The line behind a node; that of a mapping ends with its last value."""
-    last: Node = node.value[-1][1] if isinstance(node, MappingNode) else node
-    return int(last.end_mark.line) + 1
-
-
-def _compose(lines: Sequence[str]) -> Node:
-    top: Node = YAML(typ="safe", pure=True).compose("\n".join(lines))
-    return top
-
-
-def _get(node: Node, key: str) -> Node:
-    found: Node = next(value for name, value in node.value if name.value == key)
-    return found
 
 
 def _read_indent(line: str) -> str:
