@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from contextlib import suppress
 from datetime import date, datetime
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
@@ -52,7 +51,8 @@ class Gathering:
         """Load records and data, and evaluate all views, or `only` some and what they read. A
         record of a run that started after `latest` is invalid."""
         self._tree = tree
-        self._cache = cache
+        self._traces = cache.open_facts("traced views", {}) if cache else Facts()
+        self._traced: dict[str, TableProvenance | list[Finding]] = {}
         self._findings: list[Finding] = []
         self._broken: set[str] = set()
         self._views = _read_views(tree, config.views, self._findings, self._broken)
@@ -87,32 +87,46 @@ class Gathering:
         )
 
     def trace_ahead(self) -> None:
-        """Trace the queries of all views now. `finish` then takes those of the quoted ones."""
-        from bindery.evidence.lineage import UntraceableError, trace_query
+        """Trace the numbers of all views now. `finish` then takes those of the quoted ones."""
+        for name, table in self._tables.items():
+            if table.rows:
+                self._trace(name)
 
-        for name in self._tables:
-            with suppress(UntraceableError):
-                view = self._views[name]
-                trace_query(view.sql, self._database.find_columns(view))
+    def _trace(self, name: str) -> TableProvenance | list[Finding]:
+        """The provenance of a view's table, or findings if it is refused, such as for a unit that
+        is not that of the data."""
+        from bindery.evidence.provenance import trace_table
+
+        if name not in self._traced:
+            view, table = self._views[name], self._tables[name]
+            self._traced[name] = trace_table(
+                self._database, view, table, self._sources, self._traces
+            )
+        return self._traced[name]
 
     def finish(self, quoted: Iterable[str]) -> Evidence:
         """The evidence, once: the numbers of quoted views are traced."""
-        views, tables, findings = self._views, self._tables, self._findings
-        followed = {name: views[name] for name in dict.fromkeys(quoted) if name in tables}
-        broken = self._broken
-        for name in [name for name in followed if not tables[name].rows]:
-            view = followed.pop(name)
-            span = Span(view.path, view.find_line("WHERE"))
-            findings.append(Finding(span, "bad-view", "the view has no rows", "check its WHERE"))
-            broken.add(name)
-        provenance, refused = _trace_views(
-            self._database, followed, tables, self._sources, findings, self._cache
-        )
-        broken |= refused
+        tables, findings, broken = self._tables, self._findings, self._broken
+        provenance = {}
+        for name in [name for name in dict.fromkeys(quoted) if name in tables]:
+            if not tables[name].rows:
+                view = self._views[name]
+                span = Span(view.path, view.find_line("WHERE"))
+                message = "the view has no rows"
+                findings.append(Finding(span, "bad-view", message, "check its WHERE"))
+                broken.add(name)
+                continue
+            result = self._trace(name)
+            if not isinstance(result, list):
+                provenance[name] = result
+                continue
+            findings += result
+            if any(finding.rule == "bad-view" for finding in result):
+                broken.add(name)
         self._database.close()
         return Evidence(
             tables={name: table for name, table in tables.items() if name not in broken},
-            views=views,
+            views=self._views,
             records=self._records,
             data=self._data,
             provenance=provenance,
@@ -308,28 +322,3 @@ def _find_unknown_records(
             continue
         hint = suggest(text, records, "see `bindery records`")
         yield Finding(span, "unknown-record", f"there is no record '{text}'", hint)
-
-
-def _trace_views(
-    database: EvidenceDatabase,
-    views: Mapping[str, View],
-    tables: Mapping[str, Table],
-    sources: Sources,
-    findings: list[Finding],
-    cache: Cache | None,
-) -> tuple[Mapping[str, TableProvenance], set[str]]:
-    """The provenance of each table, and the views that are refused, such as for a unit that is not
-    that of the data."""
-    from bindery.evidence.provenance import trace_table
-
-    traces = cache.open_facts("traced views", {}) if cache else Facts()
-    provenance, refused = {}, set()
-    for name, view in views.items():
-        result = trace_table(database, view, tables[name], sources, traces)
-        if isinstance(result, list):
-            findings += result
-            if any(finding.rule == "bad-view" for finding in result):
-                refused.add(name)
-        else:
-            provenance[name] = result
-    return provenance, refused

@@ -29,7 +29,7 @@ def trace_query(sql: str, tables: Mapping[str, Sequence[str]]) -> Trace:
     return _trace(sql, tuple((name, tuple(columns)) for name, columns in tables.items()))
 
 
-@lru_cache(maxsize=4096)  # in watch mode most views do not change, and some are traced ahead
+@lru_cache(maxsize=4096)  # in watch mode most views do not change
 def _trace(sql: str, tables: tuple[tuple[str, tuple[str, ...]], ...]) -> Trace:
     # Imported here: sqlglot takes longer than checking a book without views.
     from sqlglot.errors import UnsupportedError
