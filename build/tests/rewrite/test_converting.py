@@ -17,8 +17,13 @@ EXCERPTS = {
 @pytest.mark.cases("converting.txt")
 def test_syntax_is_rewritten(case: Case) -> None:
     """Each construct becomes this text, and converting that again changes nothing."""
-    labels = {"place": ("deep/x.md", "A place"), **dict(find_labels("README.md", case.given))}
-    places = Places(labels, TITLES, "", lambda name: EXCERPTS.get(name, Excerpt(fault="gone")))
+    labels = {
+        "place": ("deep/x.md", "A place"),
+        **dict(find_labels("README.md", case.given, "Figure")),
+    }
+    places = Places(
+        labels, TITLES, "", "Figure", lambda name: EXCERPTS.get(name, Excerpt(fault="gone"))
+    )
     text, counts = convert_text(case.given, "README.md", places)
     summary = [f"{noun}: {count}" for noun, count in sorted(counts.items())]
     case.expect("\n".join([text, *summary]))

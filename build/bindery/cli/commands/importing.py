@@ -63,7 +63,8 @@ def _convert(folder: Path, imported: Imported, force: bool, dry_run: bool) -> tu
     from bindery.core.transaction import Change, change_files, refuse_uncommitted
     from bindery.rewrite.converting.books import convert_book
 
-    found = convert_book(Tree(folder), imported.chapters, imported.folder)
+    language = imported.contents.about.get("language", "en")
+    found = convert_book(Tree(folder), imported.chapters, imported.folder, language)
     moves = dict(found.moves)
     for path, (before, after) in found.texts.items():
         sys.stdout.write(format_diff(path, before, after, moves.get(path, path)))

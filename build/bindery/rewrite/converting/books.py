@@ -17,7 +17,9 @@ from bindery.book.markdown_files import (
 )
 from bindery.core.repository import Tree
 from bindery.core.transaction import Texts
+from bindery.core.wording import Wording, read_words
 from bindery.evidence.excerpts import read_excerpts
+from bindery.markdown.captions import name_exhibit
 from bindery.markdown.link_typing import Form, write_form
 from bindery.rewrite.converting.chapters import convert_text, find_labels
 from bindery.rewrite.converting.inline import Places
@@ -38,8 +40,10 @@ class Conversion:
     """How many times each kind of syntax was rewritten."""
 
 
-def convert_book(tree: Tree, paths: Sequence[str], folder: str) -> Conversion:
-    """Convert the chapters at these paths. Those that are not UTF-8 stay as they are."""
+def convert_book(tree: Tree, paths: Sequence[str], folder: str, language: str) -> Conversion:
+    """Convert the chapters at these paths. Those that are not UTF-8 stay as they are. Captions of
+    figures begin with the word for it in this language."""
+    figure = name_exhibit("figure", Wording(read_words(language)))
     documents: dict[str, Document] = {}
     for path in paths:
         try:
@@ -51,10 +55,10 @@ def convert_book(tree: Tree, paths: Sequence[str], folder: str) -> Conversion:
     labels = {
         label: (moved.get(path, path), title)
         for path, document in documents.items()
-        for label, (_, title) in find_labels(path, document.chapter.source)
+        for label, (_, title) in find_labels(path, document.chapter.source, figure)
     }
     titles = {moved.get(p, p): _read_title(document) for p, document in documents.items()}
-    places = Places(labels, titles, folder, lambda name: read_excerpts(tree, [name])[name])
+    places = Places(labels, titles, folder, figure, lambda name: read_excerpts(tree, [name])[name])
     counts: Counter[str] = Counter()
     texts: dict[str, tuple[str, str]] = {}
     for path, document in documents.items():

@@ -83,12 +83,13 @@ _IMAGE = re.compile(
 _CONTENTS = re.compile(r"\[(?:toc|TOC|\[_?(?:toc|TOC)_?\])\]\s*$")
 _ATTRIBUTES = re.compile(r"\{:?\s*(?:\.[\w-]+\s*)+\}\s*$")
 _DEFINITION = re.compile(r":\s+(?P<text>\S.*)$")
+_FIGURES = ("figure", "image")  # directives of MyST
 _MYST_COMMENT = re.compile(r"%\s+(?P<text>\S.*)$")
 
 
-def find_labels(path: str, text: str) -> Iterator[tuple[str, tuple[str, str]]]:
+def find_labels(path: str, text: str, figure: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """The labels of a chapter, each with the chapter's path and a title: that of the heading it
-    belongs to, or the caption of a figure."""
+    belongs to, or `figure` for those of figures."""
     title = waiting = ""
     for line in text.split("\n"):
         if heading := _HEADING.match(line):
@@ -100,13 +101,15 @@ def find_labels(path: str, text: str) -> Iterator[tuple[str, tuple[str, str]]]:
             if waiting:
                 yield waiting, (path, title)
         elif image := _IMAGE.match(line):
-            title = image["alt"]
+            title = figure
             if label := read_attributes(image["attributes"] or "").get("id"):
                 yield label, (path, title)
         elif (label_below := _D2L.match(line)) and label_below["key"] == "label":
             yield label_below["value"], (path, title)
+        elif line.lstrip("`:~ ").startswith("{"):
+            title = figure if "{figure}" in line else ""
         elif (option := OPTION.match(line.strip())) and option["key"] in ("name", "label"):
-            yield option["value"], (path, "")
+            yield option["value"], (path, title if title == figure else "")
         target = _TARGET.match(line)
         if target:
             yield target["label"], (path, "")
@@ -365,7 +368,8 @@ class _Converter:
             )
             if block is None:
                 return self.code.convert(fence, body)
-            label = options.get("name") or options.get("label")
+            is_figure = directive["name"] in _FIGURES  # which have their anchor
+            label = None if is_figure else options.get("name") or options.get("label")
             return [f'<a id="{label}"></a>', "", *block] if label and block else block
         if fence["marks"][0] == "/":
             return self._convert_slashes(info, body, is_top=is_top)
@@ -420,8 +424,9 @@ class _Converter:
             return self._write_admonition(
                 name, title or None, strip_blank(body), is_top=is_top, folds=folds
             )
-        if name in ("figure", "image"):
-            attributes = {"alt": "", **options, "id": ""}
+        if name in _FIGURES:
+            label = options.get("name") or options.get("label") or ""
+            attributes = {"alt": "", **options, "id": label}
             return self._write_figure(title, attributes, " ".join("\n".join(body).split()))
         if name in ("code-block", "code", "sourcecode", "code-cell"):
             self.counts["code block"] += 1
@@ -478,11 +483,10 @@ class _Converter:
         shown = f"![{alt}]({path})"
         if sizes:
             shown = f'<img src="{html.escape(path)}" alt="{html.escape(alt)}"{sizes}>'
-        block = [f'<a id="{named["id"]}"></a>', ""] if named.get("id") else []
-        if not caption:
-            return [*block, shown]
-        return [*block, "<figure>", "", shown, "", "<figcaption>", "", caption, "",
-                "</figcaption>", "</figure>"]  # fmt: skip
+        anchor = f'<a id="{named["id"]}"></a>' if named.get("id") else ""
+        if caption:
+            anchor += f"**{self.inline.places.figure}:** {self.inline.convert(caption)}"
+        return [anchor, "", shown] if anchor else [shown]
 
     def _read_line(self, lines: Sequence[str], at: int, _is_top: bool) -> Taken:
         """Anchors, tables of contents, attribute lists, comments."""

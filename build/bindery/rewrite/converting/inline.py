@@ -54,6 +54,8 @@ class Places:
     """The title of each chapter, by its path."""
     folder: str = ""
     """The folder that paths with a leading slash start from."""
+    figure: str = "Figure"
+    """The word that captions and references begin with, in the language of the book."""
     find_excerpt: Callable[[str], Excerpt] = lambda _: Excerpt(fault="there are no files")
     """Reads a file or a part of it."""
 
