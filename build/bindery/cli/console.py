@@ -232,8 +232,11 @@ def print_troubles(findings: Sequence[Finding], tree: Tree) -> None:
 
 
 @contextmanager
-def show_progress(title: str, steps: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A progress bar with the current item; on terminals only."""
+def show_progress(
+    title: str, steps: int, quiet: bool, *, ticks: bool = True
+) -> Iterator[Callable[[str], None]]:
+    """A progress bar with the current item; on terminals only. With `ticks`, a thread shows the
+    time that passes during a step, and while it runs no second process can share the work."""
     if quiet or not sys.stderr.isatty():
         yield lambda name: None
         return
@@ -247,10 +250,11 @@ def show_progress(title: str, steps: int, quiet: bool) -> Iterator[Callable[[str
         TimeElapsedColumn(),
         TextColumn("{task.fields[name]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, auto_refresh=ticks) as bar:
         task = bar.add_task(title, total=steps, name="")
 
         def advance(name: str) -> None:
-            bar.update(task, advance=1, name=name)
+            bar.update(task, advance=1, name=name, refresh=True)
 
         yield advance

@@ -144,3 +144,5 @@ def main() -> None:
         traceback.print_exc()
         print("this is a bug in bindery; please report it with the lines above", file=sys.stderr)
         sys.exit(BUG)
+    finally:
+        gc.freeze()  # Python collects garbage once more when it exits
