@@ -237,10 +237,12 @@ def show_progress(title: str, steps: int, quiet: bool) -> Iterator[Callable[[str
         TimeElapsedColumn(),
         TextColumn("{task.fields[name]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    # Without a thread: a process with several cannot be copied for a second processor.
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task(title, total=steps, name="")
 
         def advance(name: str) -> None:
-            bar.update(task, advance=1, name=name)
+            bar.update(task, advance=1, name=name, refresh=True)
 
         yield advance

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from bindery.core.cache import Cache, find_folder
-from bindery.core.second_process import start_copy
+from bindery.core.second_process import start_copy, talk_to_copy
 from evidence_book import EPOCH, FILES
 from fixture_types import BookMaker, Runner
 from whole_sites import copy_reference_book, run_bindery_apart
@@ -352,6 +352,8 @@ def test_two_processes_find_what_one_finds(
 def test_work_that_fails_in_the_second_process_gives_nothing() -> None:
     wait = start_copy(lambda: [1 // 0])
     assert wait() is None
+    with talk_to_copy(lambda connection: connection.send(1 // 0)) as copy, pytest.raises(EOFError):
+        copy.recv()
 
 
 def test_oldest_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
