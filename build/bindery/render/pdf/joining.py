@@ -45,10 +45,12 @@ def _add(whole: pikepdf.Pdf, more: pikepdf.Pdf) -> None:
 def _rename_fonts(fonts: Any) -> None:
     """Both files have some letters of the same fonts: the tags in front of their names differ."""
     for font in fonts.values():
-        inner = font.DescendantFonts[0]
         tag, plus, name = str(font.BaseFont).partition("+")
         renamed = pikepdf.Name(f"{tag.translate(_NEXT_LETTERS)}{plus}{name}")
-        font.BaseFont = inner.BaseFont = inner.FontDescriptor.FontName = renamed
+        for part in (font, *font.get("/DescendantFonts", ())):
+            part.BaseFont = renamed
+            if "/FontDescriptor" in part:
+                part.FontDescriptor.FontName = renamed
 
 
 def _add_tags(tree: Any, more: Any, pages: Sequence[pikepdf.Page]) -> None:
