@@ -232,11 +232,8 @@ def print_troubles(findings: Sequence[Finding], tree: Tree) -> None:
 
 
 @contextmanager
-def show_progress(
-    title: str, steps: int, quiet: bool, *, ticks: bool = True
-) -> Iterator[Callable[[str], None]]:
-    """A progress bar with the current item; on terminals only. With `ticks`, a thread shows the
-    time that passes during a step, and while it runs no second process can share the work."""
+def show_progress(title: str, steps: int, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A progress bar with the current item; on terminals only."""
     if quiet or not sys.stderr.isatty():
         yield lambda name: None
         return
@@ -251,7 +248,8 @@ def show_progress(
         TextColumn("{task.fields[name]}"),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, auto_refresh=ticks) as bar:
+    # Without a thread: a process with several cannot be copied for a second processor.
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task(title, total=steps, name="")
 
         def advance(name: str) -> None:

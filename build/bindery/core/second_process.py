@@ -1,12 +1,16 @@
-"""Work for a second processor: a copy of this process does it and returns the result as JSON."""
+"""Work for a second processor: a copy of this process does it."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 S = TypeVar("S")
@@ -58,7 +62,7 @@ def has_second_processor() -> bool:
 
 def start_copy(work: Callable[[], Any]) -> Callable[[], Any]:
     """Start the work, which changes nothing outside its process but the cache. Returns what waits
-    for the result; that is None if the work failed."""
+    for the result, which is sent as JSON; that is None if the work failed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -81,3 +85,24 @@ def start_copy(work: Callable[[], Any]) -> Callable[[], Any]:
             return None
 
     return wait
+
+
+@contextmanager
+def talk_to_copy(work: Callable[[Connection], None]) -> Iterator[Connection]:
+    """Start work that talks to this process over a connection, and end it with the context. If it
+    fails, the connection is closed."""
+    ours, theirs = multiprocessing.Pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            ours.close()
+            work(theirs)
+        finally:
+            os._exit(0)
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        ours.close()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from bindery.core.cache import Cache, find_folder
-from bindery.core.second_process import share_work
+from bindery.core.second_process import share_work, talk_to_copy
 from evidence_book import EPOCH, FILES
 from fixture_types import BookMaker, Runner
 from previews import Preview, start_preview, write
@@ -409,6 +409,11 @@ def test_what_fails_in_the_second_process_is_done_by_the_first() -> None:
     """The result is the same, whichever of the two fails to send its own."""
     results = share_work(range(20), str, _fail_in_a_copy, lambda item, _: f"of the copy: {item}")
     assert results == [str(number) for number in range(20)]
+
+
+def test_a_copy_that_fails_closes_the_connection() -> None:
+    with talk_to_copy(lambda connection: connection.send(1 // 0)) as copy, pytest.raises(EOFError):
+        copy.recv()
 
 
 def test_oldest_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

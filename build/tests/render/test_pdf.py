@@ -16,6 +16,7 @@ from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.core.model import BookError
 from bindery.render.completeness import Proof
+from bindery.render.pdf import halves as halves_module
 from bindery.render.pdf import pdf as pdf_module
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.pdf.pdf import build_pdf
@@ -23,6 +24,7 @@ from bindery.render.pdf.proof import prove_pdf, read_pages
 from bindery.render.pdf.reading import read_links
 from bindery.render.pdf.typesetting import ClosedFetcher
 from fixture_types import Runner
+from pdf_tags import find_faults, read_tags
 from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
 
@@ -319,6 +321,34 @@ def test_the_proof_sees_what_is_missing(small: LaidOut) -> None:
     }
     with pytest.raises(BookError, match="lost a heading"):
         cut.raise_if_incomplete()
+
+
+def test_a_long_book_is_written_in_halves(long: LaidOut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process and two write the same file, which has everything that the book in one piece
+    has: pages with heads and numbers, links, places, outline and tags."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    halves = {}
+    for limit, has_second in ((1, False), (1, True), (1000, False)):
+        monkeypatch.setattr(halves_module, "_LONG", limit)
+        monkeypatch.setattr(halves_module, "has_second_processor", lambda is_so=has_second: is_so)
+        path = long.root / "out" / f"{limit} {has_second}.pdf"
+        assert _build(long.root, path) == (long.proof, long.findings)
+        halves[limit, has_second] = path
+
+    in_turn, in_two, whole = halves.values()
+    assert in_turn.read_bytes() == in_two.read_bytes() != whole.read_bytes()
+    assert read_links(in_two) == read_links(whole)
+    with pikepdf.open(in_two) as file, pikepdf.open(whole) as expected:
+        assert find_faults(in_two) == []
+        for page, other in zip(file.pages, expected.pages, strict=True):
+            texts = [page.Contents.read_bytes(), other.Contents.read_bytes()]
+            names = re.compile(rb"/[psx]\d+")  # of groups and patterns, numbered in each half
+            assert names.sub(b"", texts[0]) == names.sub(b"", texts[1])
+        tags, wanted = (
+            [(tag.role, tag.marks, tag.objects) for tag in read_tags(pdf).top.walk()]
+            for pdf in (file, expected)
+        )
+        assert tags == wanted
 
 
 def test_two_builds_give_the_same_bytes(small: LaidOut, monkeypatch: pytest.MonkeyPatch) -> None:

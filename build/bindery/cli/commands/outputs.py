@@ -117,7 +117,7 @@ def _build(
             if output == "html":
                 from bindery.render.site.building import build_site
 
-                with show_progress("site", chapters, quiet, ticks=False) as progress:
+                with show_progress("site", chapters, quiet) as progress:
                     proof = build_site(
                         inspection, edition, path, progress, allows_losses=lenient, cache=cache
                     )
@@ -133,7 +133,7 @@ def _build(
                 from bindery.render.epub import epub as reflowing
 
                 steps = chapters + reflowing.STEPS
-                with show_progress("EPUB", steps, quiet, ticks=False) as progress:
+                with show_progress("EPUB", steps, quiet) as progress:
                     proof, findings = reflowing.build_epub(
                         inspection, edition, path, progress,
                         lenient=skips_images, allows_losses=lenient, cache=cache,

@@ -4,15 +4,16 @@ a new version no longer needs a patch: then delete both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pydyf
-from weasyprint import css, images, svg
+from weasyprint import css, images, layout, pdf, svg
 from weasyprint.layout import inline
+from weasyprint.layout.page import set_page_type_computed_styles
 from weasyprint.pdf import tags
 from weasyprint.text import line_break
 from weasyprint.text.ffi import ffi, gobject, pango
@@ -77,6 +78,37 @@ def patched_engine(stacks: Stacks) -> Iterator[None]:
             (pydyf.PDF, "page_references", keep_references),
         ):
             all_patches.enter_context(patch.object(owner, name, make(getattr(owner, name))))
+        yield
+
+
+@contextmanager
+def late_numbers(html: Any, find_first: Callable[[], int]) -> Iterator[None]:
+    """The engine makes running heads after it has laid out all pages. Only now it asks for the
+    number of the first page."""
+    original = layout.make_margin_boxes
+    first = 0
+
+    def make(context: Any, page: Any, state: Any) -> Any:
+        nonlocal first
+        first = first or find_first()
+        if first > 1:
+            state[1]["page"] = [first + context.current_page - 1]
+        if first % 2 == 0:
+            side = "left" if page.page_type.side == "right" else "right"
+            page.page_type = page.page_type._replace(side=side)
+            set_page_type_computed_styles(page.page_type, html, context.style_for)
+        return original(context, page, state)
+
+    with patch.object(layout, "make_margin_boxes", make):
+        yield
+
+
+@contextmanager
+def links_elsewhere(places: Iterable[str]) -> Iterator[None]:
+    """The engine drops links to places that are on no page. Here they may be in another file."""
+    original = pdf.resolve_links
+    others = SimpleNamespace(anchors=dict.fromkeys(places, (0, 0, 0, 0)), links=())
+    with patch.object(pdf, "resolve_links", lambda pages: original([*pages, others])):
         yield
 
 

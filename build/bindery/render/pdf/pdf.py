@@ -1,8 +1,6 @@
-"""The PDF: one render of the whole book, tagged, with an outline and page numbers beside links.
+"""The PDF: the whole book in one file, tagged, with an outline and page numbers beside links.
 
-Chapters cannot be rendered separately and merged: tags, outline and links across chapters would be
-lost. Only the index is separate, because it needs the page numbers of the rest. What the engine
-logs becomes findings.
+`halves` lays out and draws it. What the engine logs becomes findings.
 """
 
 from __future__ import annotations
@@ -46,7 +44,9 @@ from bindery.render.images import Prepared, gather_images
 from bindery.render.numbering import Exhibit, find_addresses
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
 from bindery.render.pdf.dressing import dress, name_next
+from bindery.render.pdf.halves import write_book
 from bindery.render.pdf.joined import JoinedDialect
+from bindery.render.pdf.joining import join_files
 from bindery.render.pdf.page_numbers import find_page_numbers, write_page_numbers
 from bindery.render.pdf.proof import prove_pdf, read_pages
 from bindery.render.pdf.reading import Spot, read_links
@@ -55,20 +55,16 @@ from bindery.render.pdf.typesetting import (
     Typesetter,
     find_package_folder,
     keep_log,
-    write_file,
+    write_plain,
 )
 from bindery.render.picture_sizes import list_images
 from bindery.render.text.captions import name_references
 from bindery.render.text.markup import escape_attribute
 from bindery.render.text.paper import find_paper
 
-STEPS = 4
+STEPS = 3
 """Steps of a build in addition to one per chapter."""
 Progress = Callable[[str], None]
-
-_CHARACTERS_OF_PAGE = 1500
-"""Estimated characters per page, for the number of digits of page numbers: too many digits leave a
-gap after links, too few need a second layout."""
 
 
 def build_pdf(
@@ -96,10 +92,12 @@ def build_pdf(
     fetcher = ClosedFetcher((inspection.tree.root, find_package_folder()), images.values())
     with _open_engine(config) as log:
         setter = _make_typesetter(inspection, fetcher)
-        document = _lay_out(root, subjects, setter, config)
-        reader = read_pages(resolved, dialect, document.pages)
-        progress("file")
-        data = write_file(document)
+        data, reader = write_book(
+            root,
+            setter,
+            lambda pages: read_pages(resolved, dialect, pages),
+            lambda numbers: _make_index(subjects, numbers, config),
+        )
     lost = list(_report_lost_images(log, fetcher.refused, resolved, images))
     if lost and not lenient:
         raise BookError(*lost)
@@ -132,7 +130,7 @@ def print_chapter(inspection: Inspection, edition: Edition, chapter: Chapter, la
         numbers = {name: page for name, (page, _) in places.items()}
         numbers |= find_page_numbers(document.pages, first)
         write_page_numbers(document.pages, numbers)
-        return write_file(document)
+        return join_files([write_plain(document)])
 
 
 def _make_dialect(
@@ -170,27 +168,21 @@ def _make_typesetter(inspection: Inspection, fetcher: ClosedFetcher) -> Typesett
     return Typesetter(paper, fetcher, mark, css, config.style)
 
 
-def _lay_out(
-    root: ElementTree.Element, subjects: Sequence[Subject], setter: Typesetter, config: Config
-) -> Any:
-    """The whole document, with the index after the pages that it names."""
-    size = sum(len(text) for text in root.itertext())
-    document = setter.lay_out_numbered(root, size // _CHARACTERS_OF_PAGE)
-    if subjects:
-        entries = Markup(write_index(subjects, find_page_numbers(document.pages)))
-        text = fill_frame(
-            "pdf_index.html",
-            book=config,
-            entries=entries,
-            names_code=any(s.is_code for s in subjects),
-        )
-        count = len(document.pages)
-        root = ElementTree.fromstring(text)
-        name_next(root.find(".//div"))
-        index = setter.lay_out(root, first_page=count + 1, digits=len(str(count)))
-        document = document.copy([*document.pages, *index.pages])
-    write_page_numbers(document.pages, find_page_numbers(document.pages))
-    return document
+def _make_index(
+    subjects: Sequence[Subject], numbers: Mapping[str, int], config: Config
+) -> ElementTree.Element | None:
+    """The index, which names pages; None for a book without subjects."""
+    if not subjects:
+        return None
+    text = fill_frame(
+        "pdf_index.html",
+        book=config,
+        entries=Markup(write_index(subjects, numbers)),
+        names_code=any(s.is_code for s in subjects),
+    )
+    root = ElementTree.fromstring(text)
+    name_next(root.find(".//div"))
+    return root
 
 
 # --- the document ---

@@ -109,6 +109,14 @@ class BoxReader:
         for child in box.all_children():
             self.read(child, chapter, text_id, table_id)
 
+    def add(self, other: BoxReader) -> None:
+        """Add what was read of other chapters, perhaps by another process."""
+        self._texts |= other._texts
+        self._rows |= other._rows
+        self._figures |= other._figures
+        for chapter, links in other._links.items():
+            self._links[chapter] = self._links[chapter] or links
+
     def give_contents(
         self, chapter: str, places: Container[str], targets: Container[str]
     ) -> Contents:

@@ -25,10 +25,10 @@ _HOLD_TEXT = frozenset(
 _POINTS_OF_PIXEL = 0.75
 
 
-def fix_structure(document: Any, pdf: Any) -> None:
-    """Fix the tags of a PDF before it is written: a finisher, as the engine calls it."""
+def fix_structure(document: Any, pdf: Any, mark: str) -> None:
+    """Fix the tags of a PDF before it is written. Their ids begin with `mark`."""
     _name_links(document)
-    tree = _Tree(pdf, [page.height * _POINTS_OF_PIXEL for page in document.pages])
+    tree = _Tree(pdf, [page.height * _POINTS_OF_PIXEL for page in document.pages], mark)
     tree.fix()
 
 
@@ -46,8 +46,9 @@ def _name_links(document: Any) -> None:
 class _Tree:
     """The tree of tags: a walk in reading order that rewrites each element."""
 
-    def __init__(self, pdf: Any, heights: list[float]) -> None:
+    def __init__(self, pdf: Any, heights: list[float], mark: str) -> None:
         self._pdf = pdf
+        self._mark = mark
         self._root = self._find(pdf.catalog["StructTreeRoot"])
         self._pages = {ref: n for n, ref in enumerate(pdf.page_references)}
         self._heights = heights
@@ -138,10 +139,11 @@ class _Tree:
             scope = "Row" if is_first and not in_head else "Column"
             element["A"]["Scope"] = f"/{scope}"
             if "ID" in element:
+                element["ID"].string = f"{self._mark}{element['ID'].string}"  # its cells share it
                 self._ids.append((element["ID"].data, element["ID"], element.reference))
         elif role == "/Note":
             self._notes += 1
-            element["ID"] = pydyf.String(f"note-{self._notes}")
+            element["ID"] = pydyf.String(f"{self._mark}note-{self._notes}")
             self._ids.append((element["ID"].data, element["ID"], element.reference))
         elif role == "/Figure" and "A" in element:
             height = self._heights[self._pages[element["Pg"]]]

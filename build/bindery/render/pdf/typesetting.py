@@ -10,7 +10,7 @@ import io
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
@@ -22,7 +22,6 @@ from urllib.request import url2pathname
 from xml.etree import ElementTree
 
 import cssselect2
-import pikepdf
 import weasyprint
 from weasyprint.html import UA
 from weasyprint.text.fonts import FontConfiguration
@@ -31,7 +30,7 @@ from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherRespons
 from bindery.core.config import Style
 from bindery.render.author_style import find_accents, name_family
 from bindery.render.images import Prepared
-from bindery.render.pdf.engine_patches import patched_engine
+from bindery.render.pdf.engine_patches import late_numbers, links_elsewhere, patched_engine
 from bindery.render.pdf.tags import fix_structure
 from bindery.render.text.paper import Paper
 
@@ -114,25 +113,19 @@ def keep_log() -> Iterator[list[logging.LogRecord]]:
 # --- writing ---
 
 
-def write_file(document: Any) -> bytes:
-    """The document as a tagged PDF; its pages are gone then. The engine writes it plain and qpdf
-    compresses it, in a third of the time and to the same bytes for the same book."""
-    plain, packed = io.BytesIO(), io.BytesIO()
+def write_plain(document: Any, places: Iterable[str] = (), mark: str = "") -> bytes:
+    """The document as a tagged PDF that is not compressed, which qpdf does in a third of the time;
+    its pages are gone then. `places` may be on pages of another file, and ids of tags begin with
+    `mark`, so that those of two files differ."""
+    plain = io.BytesIO()
 
     def finish(document: Any, pdf: Any) -> None:
-        fix_structure(document, pdf)
+        fix_structure(document, pdf, mark)
         document.pages.clear()
 
-    with patched_engine(_GENERIC_STACKS):
+    with patched_engine(_GENERIC_STACKS), links_elsewhere(places):
         document.write_pdf(plain, pdf_variant="pdf/ua-1", uncompressed_pdf=True, finisher=finish)
-    with pikepdf.open(plain) as file:
-        file.save(
-            packed,
-            compress_streams=True,
-            object_stream_mode=pikepdf.ObjectStreamMode.generate,
-            deterministic_id=True,
-        )
-    return packed.getvalue()
+    return plain.getvalue()
 
 
 # --- laying out ---
@@ -153,16 +146,25 @@ class Typesetter:
         self._page_mark = page_mark
         self._paper = paper
         self._css = css
+        self.has_own_style = bool(css)
         self._look = look or Style()
-        self._fetcher = fetcher
+        self.fetcher = fetcher
         self._fonts = FontConfiguration()
         self._base = f"{find_package_folder().as_uri()}/"
         self._faces = self._read_sheet(_write_font_faces())
         self._defaults = self._read_sheet(_read_defaults(css))
         self._styles: dict[int, Any] = {}
 
-    def lay_out(self, root: ElementTree.Element, *, first_page: int = 1, digits: int = 1) -> Any:
-        """The pages of a tree. Numbers of pages beside links are zeros, as many as `digits`."""
+    def lay_out(
+        self,
+        root: ElementTree.Element,
+        *,
+        first_page: int = 1,
+        digits: int = 1,
+        find_first: Callable[[], int] = lambda: 1,
+    ) -> Any:
+        """The pages of a tree. Numbers of pages beside links are zeros, as many as `digits`.
+        `find_first` is asked for the number of the first page if it is not known before."""
         if digits not in self._styles:
             style = _read_style(self._paper, digits, self._page_mark, self._look) + self._css
             self._styles[digits] = self._read_sheet(style)
@@ -172,29 +174,18 @@ class Typesetter:
             # The counter has been raised for a page before its first one is set.
             start = f"@page:first {{ counter-reset: page {first_page} }}"
             styles.append(self._read_sheet(f"{start} html {{ break-before: {side} }}"))
-        page = _WellFormedPage(root, self._base, self._fetcher, self._defaults)
+        page = _WellFormedPage(root, self._base, self.fetcher, self._defaults)
         images: dict[str, Any] = {}
-        with patched_engine(_GENERIC_STACKS):
+        with patched_engine(_GENERIC_STACKS), late_numbers(page, find_first):
             document = page.render(
                 font_config=self._fonts, stylesheets=styles, cache=images, pdf_tags=True
             )
         _let_go(images.values())
         return document
 
-    def lay_out_numbered(self, root: ElementTree.Element, guess: int) -> Any:
-        """The pages of a tree with room for the numbers of as many pages as there are; `guess`
-        says about how many."""
-        digits = len(str(guess))
-        while True:
-            document = self.lay_out(root, digits=digits)
-            needed = len(str(len(document.pages)))
-            if needed <= digits:
-                return document
-            digits = needed
-
     def _read_sheet(self, text: str) -> Any:
         return weasyprint.CSS(
-            string=text, base_url=self._base, url_fetcher=self._fetcher, font_config=self._fonts
+            string=text, base_url=self._base, url_fetcher=self.fetcher, font_config=self._fonts
         )
 
 
