@@ -83,8 +83,8 @@ def patched_engine(stacks: Stacks) -> Iterator[None]:
 
 @contextmanager
 def late_numbers(html: Any, find_first: Callable[[], int]) -> Iterator[None]:
-    """The engine makes running heads after it has laid out all pages. Only now it asks for the
-    number of the first page."""
+    """The engine makes running heads after it has laid out all pages. With this patch, it asks
+    only then for the number of the first page."""
     original = layout.make_margin_boxes
     first = 0
 
@@ -105,7 +105,8 @@ def late_numbers(html: Any, find_first: Callable[[], int]) -> Iterator[None]:
 
 @contextmanager
 def links_elsewhere(places: Iterable[str]) -> Iterator[None]:
-    """The engine drops links to places that are on no page. Here they may be in another file."""
+    """The engine drops links to places that are on no page. With this patch, it keeps those to
+    `places`, which may be in another file."""
     original = pdf.resolve_links
     others = SimpleNamespace(anchors=dict.fromkeys(places, (0, 0, 0, 0)), links=())
     with patch.object(pdf, "resolve_links", lambda pages: original([*pages, others])):

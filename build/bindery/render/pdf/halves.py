@@ -77,7 +77,8 @@ class Half:
             numbers = {**find_page_numbers(index.pages, next_page), **numbers}
         write_page_numbers(document.pages, numbers)
         reader = self._read(document.pages)
-        return write_plain(document, numbers, str(self._first)), reader
+        mark = f"{self._first}-" if self._first > 1 else ""
+        return write_plain(document, numbers, mark), reader
 
 
 def write_book(
