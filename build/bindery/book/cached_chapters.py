@@ -21,7 +21,7 @@ from bindery.core.model import (
     Link,
     OpenReference,
 )
-from bindery.core.second_process import has_second_processor, start_copy
+from bindery.core.second_process import share_work
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -37,9 +37,6 @@ _FIELDS = {
     "inventory": Inventory,
     "findings": tuple[Finding, ...],
 }
-
-_MANY = 8
-"""So many chapters take longer than starting a second process."""
 
 
 class _LazyTokens(Sequence["Token"]):
@@ -92,16 +89,20 @@ class Manuscript:
         """The chapter as `parse` returns it, with the facts that earlier builds worked out."""
         return cache.read(f"text of {self.path}", self._list_inputs(), self.restore)
 
-    def keep(self, cache: Cache, chapter: Chapter, *, is_recalled: bool) -> None:
-        """Store the chapter with all its facts when the cache is closed."""
+    def store(self, cache: Cache, written: Any) -> None:
+        cache.store(f"text of {self.path}", self._list_inputs(), written)
+
+    def keep(self, cache: Cache, chapter: Chapter, *, is_stored: bool, is_recalled: bool) -> None:
+        """Store the chapter when the cache is closed, if that is not done or facts were added."""
 
         def store() -> None:
             rebuilt = chapter.facts.rebuilt
             if is_recalled:
                 reasons = {f"{fact} of {self.path}": reason for fact, reason in rebuilt.items()}
                 cache.rebuilt.update(reasons)
-            if rebuilt or not is_recalled:
-                cache.store(f"text of {self.path}", self._list_inputs(), write_chapter(chapter))
+            if rebuilt or not is_stored:
+                self.store(cache, write_chapter(chapter))
+                rebuilt.clear()
 
         cache.do_at_end(store)
 
@@ -122,33 +123,42 @@ def read_chapters(
     manuscripts: Sequence[Manuscript],
     cache: Cache | None,
     prepare: Callable[[Chapter], object] = lambda _: None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> list[Chapter]:
     """Chapters as they are parsed, from the cache if they are there. The others are parsed, and
-    `prepare` works out facts of them, by two processes if they are many."""
+    `prepare` works out facts of them, by two processes if they are many. If none is in the cache,
+    `meanwhile` is called while the second process begins with them."""
     recalled = {one.path: one.recall(cache) for one in manuscripts} if cache else {}
     chapters = {path: chapter for path, chapter in recalled.items() if chapter}
     missing = [one for one in manuscripts if one.path not in chapters]
+    stored = set(chapters)
 
     def parse(one: Manuscript) -> Chapter:
         chapter = one.parse()
         prepare(chapter)
         return chapter
 
-    if len(missing) >= _MANY and has_second_processor():
-        theirs, missing = missing[::2], missing[1::2]
-        wait = start_copy(lambda: [write_chapter(parse(one)) for one in theirs])
-        chapters |= {one.path: parse(one) for one in missing}
-        written = wait()
-        if written is None:
-            missing = theirs
-        else:
-            missing = []
-            for one, stored in zip(theirs, written, strict=True):
-                chapters[one.path] = one.restore(stored)
-    chapters |= {one.path: parse(one) for one in missing}
+    def write(one: Manuscript) -> dict[str, Any]:
+        written = write_chapter(parse(one))
+        if cache:
+            one.store(cache, written)
+        return written
+
+    def restore(one: Manuscript, written: Any) -> Chapter:
+        stored.add(one.path)
+        return one.restore(written)
+
+    if len(missing) < len(manuscripts):
+        read = share_work(missing, parse, write, restore)
+    else:
+        read = share_work(missing, parse, write, restore, meanwhile)
+    chapters |= {chapter.path: chapter for chapter in read}
     if cache:
         for one in manuscripts:
-            one.keep(cache, chapters[one.path], is_recalled=recalled[one.path] is not None)
+            is_recalled = recalled[one.path] is not None
+            one.keep(
+                cache, chapters[one.path], is_stored=one.path in stored, is_recalled=is_recalled
+            )
     return [chapters[one.path] for one in manuscripts]
 
 

@@ -85,18 +85,32 @@ def is_shallow(refs: str) -> bool:
 
 
 @lru_cache(maxsize=2)  # in watch mode the history rarely changes
+def read_names(root: Path, refs: str) -> Sequence[tuple[str, str, Sequence[str]]]:
+    """The id of each commit to files below `root`, newest first, its date, as in 2026-11-20, and
+    the paths of these files. `refs` are those of the repository; without any there are none."""
+    form = ("--format=%x00%H %cs", "--name-only", "--relative", "--no-renames")
+    if not refs:
+        return ()
+    text = ask_git(
+        root, "-c", "core.quotePath=false", "log", *form, "--no-show-signature", "--", "."
+    )
+    commits = []
+    for entry in text.split("\0")[1:]:
+        head, *paths = entry.split("\n")
+        commit, _, day = head.partition(" ")
+        commits.append((commit, day, tuple(map(_read_name, filter(None, paths)))))
+    return commits
+
+
 def find_last_changes(root: Path, refs: str) -> dict[str, str]:
-    """The date, as in 2026-11-20, of the last commit to each file below `root`, by path. Empty
-    without a history and in a shallow clone."""
-    log = ("log", "--format=%x00%cs", "--name-only", "--relative", "--no-renames", "--", ".")
+    """The date of the last commit to each file below `root`, by path. Empty without a history and
+    in a shallow clone."""
     if not refs or is_shallow(refs):
         return {}
-    text = ask_git(root, "-c", "core.quotePath=false", *log)
     days: dict[str, str] = {}
-    for entry in text.split("\0")[1:]:
-        day, *paths = entry.split("\n")
-        for path in filter(None, paths):
-            days.setdefault(_read_name(path), day)
+    for _, day, paths in read_names(root, refs):
+        for path in paths:
+            days.setdefault(path, day)
     return days
 
 

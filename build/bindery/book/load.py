@@ -31,10 +31,12 @@ def load_book(
     only: Container[str] | None = None,
     cache: Cache | None = None,
     prepare: Callable[[Tree, Chapter], object] = lambda *_: None,
+    meanwhile: Callable[[Tree], object] = lambda _: None,
 ) -> Loaded:
     """Read every listed chapter, and parse all of them, or `only` some. Unchanged chapters come
-    from the cache; `prepare` works out facts of the others. A chapter that cannot be read becomes
-    a finding."""
+    from the cache; `prepare` works out facts of the others. If none is unchanged,
+    `meanwhile` is called while a second process begins with them. A chapter that cannot be read
+    becomes a finding."""
     tree = Tree(config.root, cache.open_facts("facts about files", {}) if cache else None)
     findings: list[Finding] = []
     manuscripts: dict[str, Manuscript] = {}
@@ -45,7 +47,7 @@ def load_book(
         else:
             manuscripts[entry.path] = Manuscript(entry.path, source, entry.title, config.maths)
     wanted = [one for path, one in manuscripts.items() if only is None or path in only]
-    read = read_chapters(wanted, cache, partial(prepare, tree))
+    read = read_chapters(wanted, cache, partial(prepare, tree), partial(meanwhile, tree))
     chapters = {chapter.path: chapter for chapter in read}
     parts = tuple(
         Part(part.title, tuple(chapters[e.path] for e in part.chapters if e.path in chapters))

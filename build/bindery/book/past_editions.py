@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import zip_longest
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from bindery.book.git_history import Commit, Hunk, is_shallow, read_changes, read_history
+from bindery.book.git_history import (
+    Commit,
+    Hunk,
+    is_shallow,
+    read_changes,
+    read_history,
+    read_names,
+)
 from bindery.core.cache import Cache, recall
 from bindery.core.config import Config
 from bindery.core.model import ConfigError
-from bindery.core.repository import MARKDOWN, RECORDS_FOLDER
+from bindery.core.repository import RECORDS_FOLDER
 
 MOST_COMMITS = 1000
 """Commits to include, newest first."""
@@ -119,15 +126,24 @@ def _read_editions(
 ) -> Editions:
     history = read_history(root)
     titles, former = dict(chapters), dict(moved)
-    patches = read_changes(root, (*titles, *former, data, RECORDS_FOLDER))
+    patches = read_changes(root, (*titles, *former))
+    beside = {
+        commit: [path for path in paths if _is_evidence(path, data)]
+        for commit, _, paths in read_names(root, refs)
+    }
     commits = history.commits[:MOST_COMMITS]
     notes = read_change_log(log)
     editions = []
     for tag, members in _group(commits, history.tags):
         found: dict[str, list[Change]] = {}
         for place, commit in members:
-            for path, change in _read_commit(place, commit, patches.get(commit.id, {}), former):
-                found.setdefault(path if path in titles else "", []).append(change)
+            for path, change in _compare_chapters(
+                place, commit, patches.get(commit.id, {}), former
+            ):
+                found.setdefault(path, []).append(change)
+            if files := beside.get(commit.id):
+                change = Change(place, commit, files=tuple(sorted(files)))
+                found.setdefault("", []).append(change)
         named = [*titles.items(), ("", "Records and data")]
         subjects = [Subject(p, title, tuple(found[p])) for p, title in named if p in found]
         told = notes.get(tag.removeprefix("v") or _UNRELEASED, "")
@@ -149,25 +165,23 @@ def _group(
     return groups
 
 
-def _read_commit(
+def _is_evidence(path: str, data: str) -> bool:
+    """Whether a file is a record, or one of the folder with data."""
+    folders = [f"{folder}/" for folder in (data, RECORDS_FOLDER) if folder]
+    return path.endswith((".csv", ".json")) and path.startswith(tuple(folders))
+
+
+def _compare_chapters(
     place: int, commit: Commit, files: Mapping[str, Sequence[Hunk]], former: Mapping[str, str]
-) -> list[tuple[str, Change]]:
-    """A commit's changes by chapter path; changes outside chapters have an empty path."""
+) -> Iterator[tuple[str, Change]]:
+    """A commit's changes by chapter path."""
     chapters: dict[str, list[Hunk]] = {}
-    beside = []
-    for path, hunks in files.items():
-        if path.endswith(MARKDOWN):  # a moved chapter is in the commit twice
-            chapters.setdefault(former.get(path, path), []).extend(hunks)
-        elif PurePosixPath(path).suffix in (".csv", ".json"):
-            beside.append(path)
-    changes = []
+    for path, hunks in files.items():  # a moved chapter is in the commit twice
+        chapters.setdefault(former.get(path, path), []).extend(hunks)
     for path, found in chapters.items():
         added, removed = _compare(found, _list_words)
         rows, _ = _compare(found, _list_rows)
-        changes.append((path, Change(place, commit, added, removed, rows)))
-    if beside:
-        changes.append(("", Change(place, commit, files=tuple(sorted(beside)))))
-    return changes
+        yield path, Change(place, commit, added, removed, rows)
 
 
 def _compare(hunks: Sequence[Hunk], read: Callable[[str], Iterable[str]]) -> tuple[int, int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from bindery.book.diagrams import compare_drawings, find_drawings, list_diagrams
 from bindery.book.glossary import is_glossary
@@ -27,6 +27,9 @@ from bindery.evidence.late_evidence import LateEvidence, hash_evidence
 from bindery.evidence.plots.files import compare_figures
 from bindery.evidence.quotations import Quotations, compare_quotations, find_quotations
 from bindery.markdown.chapter_reader import parse_chapter
+
+if TYPE_CHECKING:
+    from bindery.evidence.gather import Gathering
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +61,23 @@ def inspect_book(
     since: str | None = None,
     only: Collection[str] = (),
     cache: Cache | None = None,
+    prepare: Callable[[Chapter], object] = lambda _: None,
 ) -> Inspection:
     """Inspect the book in a folder. Raises ConfigError where chapters.yaml is wrong.
 
     With `since`, a revision of git, the chapters are compared with what they were then; ConfigError
     where there is no such revision. Where `only` names chapters and nothing else, the book is
-    these: the findings in them are the same, others are not all there, and it is quicker.
-    The cache does not change the result.
+    these and the evidence that they quote: the findings in them are the same, others are not all
+    there, and it is quicker.
+    The cache does not change the result. `prepare` works out facts of a chapter that was not in
+    it, in addition to those that the rules ask for.
     """
-    read = read_book(root, only=only, cache=cache, prepare=prepare_chapter)
+
+    def prepare_all(config: Config, tree: Tree, chapter: Chapter) -> None:
+        prepare_chapter(config, tree, chapter)
+        prepare(chapter)
+
+    read = read_book(root, only=only, cache=cache, prepare=prepare_all)
     return find_faults(read, since=since)
 
 
@@ -83,8 +94,15 @@ def read_book(
     facts of a chapter that was not in the cache."""
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
+    gathering: list[Gathering] = []
+
+    def gather_ahead(tree: Tree) -> None:
+        if before is None and not is_part and _has_evidence(tree, config):
+            gathering.append(_begin_gathering(tree, config, cache))
+            gathering[0].trace_ahead()
+
     load = partial(load_book, config, cache=cache, prepare=partial(prepare, config))
-    loaded = load(only if is_part else None)
+    loaded = load(only if is_part else None, meanwhile=gather_ahead)
     if is_part and any(map(is_glossary, loaded.book.chapters)):
         loaded = load()  # where its links lead is compared with its terms
     resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.parsers)
@@ -98,18 +116,22 @@ def read_book(
     excerpts = read_excerpts(tree, named)
 
     def gather() -> Evidence:
-        gathered = _gather_evidence(tree, config, quoted, cache)
-        return replace(gathered, excerpts=excerpts)
+        if not _has_evidence(tree, config):
+            return Evidence(excerpts=excerpts)
+        needed = quoted if is_part else None
+        begun = gathering[0] if gathering else _begin_gathering(tree, config, cache, needed)
+        return replace(begun.finish(quoted), excerpts=excerpts)
 
-    key = _read_stamps(tree, config), tuple(quoted), read_today()
+    key = _read_stamps(tree, config), tuple(quoted), repr(excerpts), read_today()
     facts = Facts()
     inputs: dict[str, str] = {}
     if before is not None and before.evidence_key == key:
-        evidence = replace(before.evidence, excerpts=excerpts)
+        evidence = before.evidence
     elif cache is None:
         evidence = gather()
     else:
         evidence = cast(Evidence, LateEvidence(gather))
+    if cache is not None:
         inputs = {"the evidence": hash_evidence(tree, config), "the day": str(read_today())}
         if _has_evidence(tree, config):
             part = f" of {', '.join(quotations)}" if is_part else ""
@@ -166,15 +188,13 @@ def _has_evidence(tree: Tree, config: Config) -> bool:
     return any(map(tree.find_kind, (config.views, config.data, RECORDS_FOLDER)))
 
 
-def _gather_evidence(
-    tree: Tree, config: Config, quoted: Iterable[str], cache: Cache | None
-) -> Evidence:
-    if not _has_evidence(tree, config):
-        return Evidence()
+def _begin_gathering(
+    tree: Tree, config: Config, cache: Cache | None, only: Collection[str] | None = None
+) -> Gathering:
     # Imported here: a book without evidence need not wait for what reads it.
-    from bindery.evidence.gather import gather_evidence
+    from bindery.evidence.gather import Gathering
 
-    return gather_evidence(tree, config, quoted, read_today(), read_latest_start(), cache)
+    return Gathering(tree, config, read_today(), read_latest_start(), cache, only)
 
 
 def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,8 +16,10 @@ from bindery.core.repository import Tree
 
 _LOOK_MILLISECONDS = 2000
 """How often files are checked without a notice: network file systems do not send any."""
+_PAUSE_MILLISECONDS = 10
+"""A save may write several times, and ends with a pause this long."""
 _SETTLE_MILLISECONDS = 50
-"""Changes within this time count as one: a save may write several times."""
+"""Changes without a pause count as one for this long."""
 
 Stamp = tuple[int, int, int]
 Known = Mapping[Finding, Identity]
@@ -45,6 +48,7 @@ def wait_for_changes(root: Path) -> Iterator[None]:
     for _ in watch(
         root,
         debounce=_SETTLE_MILLISECONDS,
+        step=_PAUSE_MILLISECONDS,
         rust_timeout=_LOOK_MILLISECONDS,
         yield_on_timeout=True,
         watch_filter=None,
@@ -59,6 +63,6 @@ def _read_stamps(root: Path) -> Mapping[str, Stamp]:
     stamps = {}
     for path in Tree(root).walk_files(""):
         with contextlib.suppress(OSError):
-            status = (root / path).stat()
+            status = os.stat(f"{root}/{path}")  # noqa: PTH116 - one of thousands
             stamps[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return stamps

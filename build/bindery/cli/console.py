@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bindery.core.model import Finding, refuse
+from bindery.core.model import BookError, Finding, Span, refuse
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
@@ -82,6 +82,17 @@ why_option = click.option(
     "--why", is_flag=True, help="Show what was rebuilt instead of taken from the cache, and why."
 )
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
+
+
+def explain_trouble(error: OSError) -> BookError:
+    """What the operating system refused, and what to do."""
+    path = error.filename2 or error.filename
+    name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
+    hint = "free disk space, fix permissions, or correct the path"
+    if sys.argv[1:2] and sys.argv[1] in ("build", "html", "pdf", "epub"):
+        hint += "; use --out for another output folder, TMPDIR for another temporary folder"
+    message = f"cannot be read or written: {(error.strerror or str(error)).lower()}"
+    return BookError(Finding(Span.whole(name), "disk", message, hint))
 
 
 @contextmanager
@@ -221,8 +232,11 @@ def print_troubles(findings: Sequence[Finding], tree: Tree) -> None:
 
 
 @contextmanager
-def show_progress(title: str, steps: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A progress bar with the current item; on terminals only."""
+def show_progress(
+    title: str, steps: int, quiet: bool, *, ticks: bool = True
+) -> Iterator[Callable[[str], None]]:
+    """A progress bar with the current item; on terminals only. With `ticks`, a thread shows the
+    time that passes during a step, and while it runs no second process can share the work."""
     if quiet or not sys.stderr.isatty():
         yield lambda name: None
         return
@@ -236,10 +250,11 @@ def show_progress(title: str, steps: int, quiet: bool) -> Iterator[Callable[[str
         TimeElapsedColumn(),
         TextColumn("{task.fields[name]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, auto_refresh=ticks) as bar:
         task = bar.add_task(title, total=steps, name="")
 
         def advance(name: str) -> None:
-            bar.update(task, advance=1, name=name)
+            bar.update(task, advance=1, name=name, refresh=True)
 
         yield advance

@@ -17,8 +17,15 @@ from typing import NoReturn
 import click
 
 from bindery import __version__
-from bindery.cli.console import BROKEN_PIPE, BUG, FINDINGS, USAGE_ERROR, print_troubles
-from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
+from bindery.cli.console import (
+    BROKEN_PIPE,
+    BUG,
+    FINDINGS,
+    USAGE_ERROR,
+    explain_trouble,
+    print_troubles,
+)
+from bindery.core.model import BookError, ConfigError, Severity
 
 VERBS = {
     "init": ("init", "init"),
@@ -99,17 +106,6 @@ def _stop(error: BookError, status: int) -> NoReturn:
     sys.exit(status)
 
 
-def _explain_trouble(error: OSError) -> BookError:
-    """What the operating system refused, and what to do."""
-    path = error.filename2 or error.filename
-    name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
-    hint = "free disk space, fix permissions, or correct the path"
-    if sys.argv[1:2] and sys.argv[1] in ("build", "html", "pdf", "epub"):
-        hint += "; use --out for another output folder, TMPDIR for another temporary folder"
-    message = f"cannot be read or written: {(error.strerror or str(error)).lower()}"
-    return BookError(Finding(Span.whole(name), "disk", message, hint))
-
-
 def _find_root_argument() -> Path:
     arguments = sys.argv[1:]
     for position, argument in enumerate(arguments):
@@ -140,7 +136,7 @@ def main() -> None:
     except BookError as error:
         _stop(error, FINDINGS)
     except OSError as error:
-        _stop(_explain_trouble(error), USAGE_ERROR)
+        _stop(explain_trouble(error), USAGE_ERROR)
     except (KeyboardInterrupt, click.Abort):
         print("interrupted; existing files are unchanged", file=sys.stderr)
         sys.exit(130)
@@ -148,3 +144,5 @@ def main() -> None:
         traceback.print_exc()
         print("this is a bug in bindery; please report it with the lines above", file=sys.stderr)
         sys.exit(BUG)
+    finally:
+        gc.freeze()  # Python collects garbage once more when it exits

@@ -18,12 +18,14 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from bindery.core.facts import MISFITS, Facts, make_reader, write_value
+from bindery.core.second_process import share_work
 
 T = TypeVar("T")
 
@@ -91,16 +93,20 @@ class Cache:
         self, name: str, inputs: Mapping[str, str], kind: type[T], make: Callable[[], T]
     ) -> T:
         """The stored result of this type, or a new one, which is stored."""
+        result = self.recall(name, inputs, kind)
+        if result is None:
+            result = make()
+            self.store(name, inputs, {"result": write_value(result)})
+        return result
+
+    def recall(self, name: str, inputs: Mapping[str, str], kind: type[T]) -> T | None:
+        """The result of this type that `derive` has stored."""
 
         def restore(stored: Any) -> T:
             result: T = make_reader(kind)(stored["result"])
             return result
 
-        result = self.read(name, inputs, restore)
-        if result is None:
-            result = make()
-            self.store(name, inputs, {"result": write_value(result)})
-        return result
+        return self.read(name, inputs, restore)
 
     def open_facts(self, name: str, inputs: Mapping[str, str]) -> Facts:
         """The stored facts that depend on these inputs. New ones are stored at the end."""
@@ -110,6 +116,7 @@ class Cache:
         def store() -> None:
             if facts.rebuilt:
                 self.rebuilt.update({name: reason} if reason else facts.rebuilt)
+                facts.rebuilt.clear()
                 self.store(name, inputs, facts.write())
 
         self.do_at_end(store)
@@ -147,11 +154,74 @@ class Cache:
             excess -= size
 
 
+class LiveCache(Cache):
+    """The cache of a program that reads a book again and again: what it has read stays in memory
+    as long as its inputs are the same."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._known: dict[str, tuple[Mapping[str, str], Any]] = {}
+
+    def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Any], T]) -> T | None:
+        known, result = self._known.get(name, (None, None))
+        if known != inputs:
+            result = super().read(name, inputs, restore)
+            if result is not None:
+                self._known[name] = inputs, result
+        return result
+
+
 def recall(
     cache: Cache | None, name: str, inputs: Mapping[str, str], kind: type[T], make: Callable[[], T]
 ) -> T:
     """A result of the cache, or without one the new result."""
     return make() if cache is None else cache.derive(name, inputs, kind, make)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe(Generic[T]):
+    """A result that may be in the cache: its name, its inputs, what makes it, and the name that
+    the user is shown meanwhile."""
+
+    name: str
+    inputs: Mapping[str, str]
+    make: Callable[[], T]
+    title: str
+
+
+def recall_many(
+    cache: Cache | None,
+    kind: type[T],
+    recipes: Sequence[Recipe[T]],
+    progress: Callable[[str], object],
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[T]:
+    """The results of recipes. Those that are not in the cache are made by two processes if they
+    are many; `meanwhile` is called while the second one begins."""
+    found: list[T | None] = []
+    for one in recipes:
+        found.append(cache.recall(one.name, one.inputs, kind) if cache else None)
+        if found[-1] is not None:
+            progress(one.title)
+    missing = [one for one, result in zip(recipes, found, strict=True) if result is None]
+
+    def make(one: Recipe[T]) -> T:
+        result = one.make()
+        if cache:
+            cache.store(one.name, one.inputs, {"result": write_value(result)})
+        return result
+
+    def make_here(one: Recipe[T]) -> T:
+        progress(one.title)
+        return make(one)
+
+    def read(one: Recipe[T], written: Any) -> T:
+        progress(one.title)
+        result: T = make_reader(kind)(written)
+        return result
+
+    made = iter(share_work(missing, make_here, lambda one: write_value(make(one)), read, meanwhile))
+    return [next(made) if result is None else result for result in found]
 
 
 def _encode(text: str) -> bytes:

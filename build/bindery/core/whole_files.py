@@ -78,7 +78,8 @@ def make_folder(path: Path) -> Iterator[Path]:
 def write_again(path: Path, data: bytes, former: Path) -> None:
     """Write a file of a folder that `make_folder` makes. If the former file has the same bytes, the
     new one is a hard link to it, so the disk has nothing to write and nothing to free."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True)
     with contextlib.suppress(OSError):  # there is no former file, or no room for links
         if former.read_bytes() == data and not former.is_symlink():
             path.hardlink_to(former)

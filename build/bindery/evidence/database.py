@@ -45,6 +45,11 @@ class EvidenceDatabase:
         marks = ", ".join("?" * len(names))
         self._connection.executemany(f"INSERT INTO {_quote(name)} VALUES ({marks})", rows)
 
+    def find_columns(self, view: View) -> Mapping[str, tuple[str, ...]]:
+        """The columns of each table that a view reads."""
+        words = view.words
+        return {table: names for table, names in self.columns.items() if table in words}
+
     def lock(self) -> None:
         """Make the database read-only."""
         self._connection.commit()

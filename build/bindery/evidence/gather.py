@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from datetime import date, datetime
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
@@ -35,75 +35,127 @@ _RECORD_NAME = re.compile(r"[a-z0-9_]+/[^/\s]+_\d{8}[\w.-]*")
 _QUERIED_WORD = re.compile(r"\w+")
 
 
-def gather_evidence(
-    tree: Tree,
-    config: Config,
-    quoted: Iterable[str],
-    today: date,
-    latest: datetime,
-    cache: Cache | None = None,
-) -> Evidence:
-    """Load records and data, evaluate all views, and trace the numbers of quoted views. A record
-    of a run that started after `latest` is invalid."""
-    findings: list[Finding] = []
-    faulty: set[str] = set()
-    data: dict[str, DataTable] = {}
-    for item in load_data(tree, config.data):
-        if isinstance(item, DataTable):
-            data[item.name] = item
-        else:
-            faulty.add(item[0])
-            findings += item[1]
-    records = _load_records(tree, latest, findings, faulty)
-    findings += _refuse_clashes(data, records)
-    owners = {record.tool for record in records.values()}
-    methods = read_methods(tree, (tool for tool in config.tools if tool.name in owners))
-    stale = find_stale(records, config.tools, methods, today)
-    newest = find_newest(records)
-    database = EvidenceDatabase(tool.name for tool in config.tools)
-    try:
-        computed = frozenset(tool.name for tool in config.tools if tool.output == "exact")
-        sources = _fill_database(database, data, records, stale, newest, computed)
-        database.lock()
-        views, tables, broken = _query_views(
-            tree, config.views, database, faulty, records, findings
+class Gathering:
+    """The evidence of a book as it is gathered: records, data and what all views return, before it
+    is known which of them the chapters quote."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        config: Config,
+        today: date,
+        latest: datetime,
+        cache: Cache | None = None,
+        only: Collection[str] | None = None,
+    ) -> None:
+        """Load records and data, and evaluate all views, or `only` some and what they read. A
+        record of a run that started after `latest` is invalid."""
+        self._tree = tree
+        self._traces = cache.open_facts("traced views", {}) if cache else Facts()
+        self._traced: dict[str, TableProvenance | list[Finding]] = {}
+        self._findings: list[Finding] = []
+        self._broken: set[str] = set()
+        self._views = _read_views(tree, config.views, self._findings, self._broken)
+        asked = self._views
+        words: Set[str] | None = None
+        if only is not None and self._views.keys() >= set(only):
+            asked = {name: self._views[name] for name in only}
+            words = frozenset().union(*(view.words for view in asked.values()))
+        faulty: set[str] = set()
+        self._data: dict[str, DataTable] = {}
+        for item in load_data(tree, config.data, words):
+            if isinstance(item, DataTable):
+                self._data[item.name] = item
+            else:
+                faulty.add(item[0])
+                self._findings += item[1]
+        tools = None if words is None or RECORDS_TABLE in words else words
+        self._records = _load_records(tree, latest, tools, self._findings, faulty)
+        self._findings += _refuse_clashes(self._data, self._records)
+        owners = {record.tool for record in self._records.values()}
+        self._methods = read_methods(tree, (tool for tool in config.tools if tool.name in owners))
+        self._stale = find_stale(self._records, config.tools, self._methods, today)
+        self._newest = find_newest(self._records)
+        self._computed = frozenset(tool.name for tool in config.tools if tool.output == "exact")
+        self._database = EvidenceDatabase(tool.name for tool in config.tools)
+        self._sources = _fill_database(
+            self._database, self._data, self._records, self._stale, self._newest, self._computed
         )
-        followed = {name: views[name] for name in dict.fromkeys(quoted) if name in tables}
-        for name in [name for name in followed if not tables[name].rows]:
-            view = followed.pop(name)
-            span = Span(view.path, view.find_line("WHERE"))
-            findings.append(Finding(span, "bad-view", "the view has no rows", "check its WHERE"))
-            broken.add(name)
-        provenance, refused = _trace_views(database, followed, tables, sources, findings, cache)
-        broken |= refused
-    finally:
-        database.close()
-    return Evidence(
-        tables={name: table for name, table in tables.items() if name not in broken},
-        views=views,
-        records=records,
-        data=data,
-        provenance=provenance,
-        stale=stale,
-        methods=methods,
-        newest=newest,
-        computed=computed,
-        texts=_load_texts(tree),
-        findings=tuple(findings),
-        broken=frozenset(broken),
-    )
+        self._database.lock()
+        self._tables = _query_views(
+            tree, asked, self._database, faulty, self._records, self._findings, self._broken
+        )
+
+    def trace_ahead(self) -> None:
+        """Trace the numbers of all views now. `finish` then takes those of the quoted ones."""
+        for name, table in self._tables.items():
+            if table.rows:
+                self._trace(name)
+
+    def _trace(self, name: str) -> TableProvenance | list[Finding]:
+        """The provenance of a view's table, or findings if it is refused, such as for a unit that
+        is not that of the data."""
+        from bindery.evidence.provenance import trace_table
+
+        if name not in self._traced:
+            view, table = self._views[name], self._tables[name]
+            self._traced[name] = trace_table(
+                self._database, view, table, self._sources, self._traces
+            )
+        return self._traced[name]
+
+    def finish(self, quoted: Iterable[str]) -> Evidence:
+        """The evidence, once: the numbers of quoted views are traced."""
+        tables, findings, broken = self._tables, self._findings, self._broken
+        provenance = {}
+        for name in [name for name in dict.fromkeys(quoted) if name in tables]:
+            if not tables[name].rows:
+                view = self._views[name]
+                span = Span(view.path, view.find_line("WHERE"))
+                message = "the view has no rows"
+                findings.append(Finding(span, "bad-view", message, "check its WHERE"))
+                broken.add(name)
+                continue
+            result = self._trace(name)
+            if not isinstance(result, list):
+                provenance[name] = result
+                continue
+            findings += result
+            if any(finding.rule == "bad-view" for finding in result):
+                broken.add(name)
+        self._database.close()
+        return Evidence(
+            tables={name: table for name, table in tables.items() if name not in broken},
+            views=self._views,
+            records=self._records,
+            data=self._data,
+            provenance=provenance,
+            stale=self._stale,
+            methods=self._methods,
+            newest=self._newest,
+            computed=self._computed,
+            texts=_load_texts(self._tree),
+            findings=tuple(findings),
+            broken=frozenset(broken),
+        )
 
 
 def _load_records(
-    tree: Tree, latest: datetime, findings: list[Finding], faulty: set[str]
+    tree: Tree,
+    latest: datetime,
+    tools: Set[str] | None,
+    findings: list[Finding],
+    faulty: set[str],
 ) -> Mapping[str, Record]:
+    if tools is not None and tools.isdisjoint(tree.list_folder(RECORDS_FOLDER)):
+        return {}
     if tree.find_kind(RECORDS_FOLDER) != "folder":
         return {}
     # Imported here: pydantic takes longer than checking a book without records.
     from bindery.evidence.records import load_records
 
     records = {}
-    for item in load_records(tree, latest):
+    for item in load_records(tree, latest, tools):
         if isinstance(item, Finding):
             findings.append(item)
             tool = item.span.path.removeprefix(f"{RECORDS_FOLDER}/").partition("/")[0]
@@ -204,17 +256,10 @@ def _describe_record(
     ]
 
 
-def _query_views(
-    tree: Tree,
-    folder: str,
-    database: EvidenceDatabase,
-    faulty: Set[str],
-    records: Mapping[str, Record],
-    findings: list[Finding],
-) -> tuple[dict[str, View], dict[str, Table], set[str]]:
+def _read_views(
+    tree: Tree, folder: str, findings: list[Finding], broken: set[str]
+) -> dict[str, View]:
     views: dict[str, View] = {}
-    tables: dict[str, Table] = {}
-    broken = set()
     paths: dict[str, str] = {}
     for path in tree.walk_files(folder):
         if not path.endswith(".sql"):
@@ -231,6 +276,20 @@ def _query_views(
             broken.add(name)
             continue
         views[name] = view
+    return views
+
+
+def _query_views(
+    tree: Tree,
+    views: Mapping[str, View],
+    database: EvidenceDatabase,
+    faulty: Set[str],
+    records: Mapping[str, Record],
+    findings: list[Finding],
+    broken: set[str],
+) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    for name, view in views.items():
         words = _QUERIED_WORD.findall(blank_quoted(view.sql, "comment", "text").lower())
         if not faulty.isdisjoint(words):
             broken.add(name)  # the finding about its data explains it
@@ -242,13 +301,13 @@ def _query_views(
             and view.plot
             and (fault := find_plot_fault(view.plot, result))
         ):
-            result = Finding(Span(path, view.plot.line), "bad-view", *fault)
+            result = Finding(Span(view.path, view.plot.line), "bad-view", *fault)
         if isinstance(result, Finding):
             findings.append(result)
             broken.add(name)
         else:
             tables[name] = result
-    return views, tables, broken
+    return tables
 
 
 def _find_unknown_records(
@@ -263,28 +322,3 @@ def _find_unknown_records(
             continue
         hint = suggest(text, records, "see `bindery records`")
         yield Finding(span, "unknown-record", f"there is no record '{text}'", hint)
-
-
-def _trace_views(
-    database: EvidenceDatabase,
-    views: Mapping[str, View],
-    tables: Mapping[str, Table],
-    sources: Sources,
-    findings: list[Finding],
-    cache: Cache | None,
-) -> tuple[Mapping[str, TableProvenance], set[str]]:
-    """The provenance of each table, and the views that are refused, such as for a unit that is not
-    that of the data."""
-    from bindery.evidence.provenance import trace_table
-
-    traces = cache.open_facts("traced views", {}) if cache else Facts()
-    provenance, refused = {}, set()
-    for name, view in views.items():
-        result = trace_table(database, view, tables[name], sources, traces)
-        if isinstance(result, list):
-            findings += result
-            if any(finding.rule == "bad-view" for finding in result):
-                refused.add(name)
-        else:
-            provenance[name] = result
-    return provenance, refused

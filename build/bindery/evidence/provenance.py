@@ -91,7 +91,7 @@ def trace_table(
 ) -> TableProvenance | list[Finding]:
     """The provenance of a view's table, or findings if it has none: an untraceable query, numbers
     in the query itself, rows in undefined order. `known` has the traces of earlier builds."""
-    columns = database.columns
+    columns = database.find_columns(view)
     try:
         trace = known.derive(
             f"trace of the view {view.name}",

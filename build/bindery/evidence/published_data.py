@@ -9,7 +9,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
@@ -109,13 +109,18 @@ def _report(place: Span | str, message: str, hint: str = "") -> Finding:
     return Finding(span, "bad-data", message, hint)
 
 
-def load_data(tree: Tree, folder: str) -> Iterator[DataTable | tuple[str, list[Finding]]]:
-    """Each table of the folder, or its name with findings if it is invalid."""
+def load_data(
+    tree: Tree, folder: str, only: Container[str] | None = None
+) -> Iterator[DataTable | tuple[str, list[Finding]]]:
+    """Each table of the folder, or `only` those with these names; for an invalid one its name with
+    findings."""
     paths = list(tree.walk_files(folder))
     seen: dict[str, str] = {}
     for path in paths:
         stem, _, ending = path.rpartition(".")
         name = stem.rpartition("/")[2]
+        if only is not None and name not in only:
+            continue
         if ending not in ("csv", "yaml") or (ending == "yaml" and f"{stem}.csv" in paths):
             continue
         if name in seen:

@@ -11,7 +11,7 @@ import math
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -559,13 +559,16 @@ def format_record(record: Record) -> str:
 
 
 def load_records(
-    tree: Tree, latest: datetime | None = None
+    tree: Tree, latest: datetime | None = None, tools: Container[str] | None = None
 ) -> Iterator[tuple[str, Record] | Finding]:
-    """All records with their names `<tool>/<file>`, or findings for invalid ones."""
+    """All records, or those of some tools, with their names `<tool>/<file>`, or findings for
+    invalid ones."""
     for path in tree.walk_files(FOLDER):
         if not path.endswith(".json") or path.endswith(f"/{OPTIONS_FILE}"):
             continue
         name = path.removeprefix(f"{FOLDER}/").removesuffix(".json")
+        if tools is not None and name.partition("/")[0] not in tools:
+            continue
         if large := _find_large(tree, path):
             yield large
             continue

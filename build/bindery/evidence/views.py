@@ -16,6 +16,7 @@ _COLUMN = re.compile(
 )
 _HEADER = re.compile(r"--\s*(?P<key>[a-z]+)\b\s*:?\s*(?P<rest>.*)")
 _PLOT = re.compile(r"--\s*plot\b")
+_WORD = re.compile(r"\w+")
 _QUOTED = re.compile(
     r"""(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<text>'(?:[^']|'')*')"""
     r"""|(?P<name>"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\])""",
@@ -34,6 +35,12 @@ class View:
     notes: tuple[str, ...]
     sql: str
     plot: Plot | None = None
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of the query in lower case: every table that it reads is one of them, and the
+        tool of every record that it names."""
+        return frozenset(_WORD.findall(self.sql.lower()))
 
     def find_line(self, word: str) -> int:
         """The line of the first occurrence of a word outside comments, else 1."""

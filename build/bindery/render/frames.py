@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,7 +25,8 @@ class Frames:
 
     def fill(self, template: str, values: Mapping[str, Any]) -> str:
         """A template, rendered with its values."""
-        return self._environment.get_template(template).render(book=self._book, **values)
+        words = self._book.wording
+        return _load_templates().get_template(template).render(book=self._book, t=words, **values)
 
     def recall(
         self, name: str, values: Mapping[str, Any], kind: type[T], make: Callable[[], T]
@@ -39,18 +40,17 @@ class Frames:
     def _digest(self) -> str:
         return hashlib.sha256(repr(self._book).encode(errors="surrogatepass")).hexdigest()
 
-    @cached_property
-    def _environment(self) -> Environment:
-        environment = Environment(
-            loader=PackageLoader("bindery.render"),
-            autoescape=True,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            undefined=StrictUndefined,
-            keep_trailing_newline=True,
-        )
-        environment.globals["t"] = self._book.wording
-        return environment
+
+@cache
+def _load_templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("bindery.render"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
 
 
 def fill_frame(name: str, book: Config, **values: Any) -> str:

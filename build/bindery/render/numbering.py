@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from markdown_it.token import Token
 
 from bindery.check.inspect import Inspection
 from bindery.check.rules.repeated_caption import repeats
-from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToFile
+from bindery.core.model import Chapter, Link, Target, ToChapter, ToFile
 from bindery.evidence.quotations import Quotations
 from bindery.markdown.captions import Kind, name_exhibit, read_captions
-from bindery.markdown.prose import is_diagram, read_diagrams
+from bindery.markdown.prose import is_diagram
 from bindery.markdown.raw_html import Tag, Text
 
 _AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture", "source", "span"))
@@ -113,28 +113,6 @@ def find_addresses(
     return {href: exhibit for href, exhibit in found.items() if href is not None}
 
 
-_Exhibits = tuple[tuple[Kind, str, str], ...]
-"""Kind, id and title of each."""
-
-
-def _read_exhibits(
-    inspection: Inspection, chapter: Chapter, titles: Mapping[str, str]
-) -> _Exhibits:
-    """The exhibits of a chapter. They depend on the chapter, on which of its images are files, and
-    on the titles of the views that it quotes."""
-    find = inspection.resolved.find_target
-    files = [isinstance(find(link), ToFile) for link in chapter.links if link.is_image]
-    drawn = [fence.code in inspection.resolved.drawings for fence in read_diagrams(chapter)]
-    quotations = inspection.quotations.get(chapter.path, Quotations())
-    quoted = [titles.get(region.name) for region in quotations.regions]
-    return chapter.facts.derive(
-        "exhibits",
-        _Exhibits,
-        lambda: tuple(_Reader(inspection, chapter, titles).read()),
-        given=repr((files, quoted, drawn)),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Image:
     slug: str
@@ -142,54 +120,94 @@ class _Image:
     title: str
 
 
-class _Reader:
-    """Reads the exhibits of one chapter."""
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A table, a diagram, or images in a row, which are a figure if one of them is a file."""
 
-    def __init__(self, inspection: Inspection, chapter: Chapter, titles: Mapping[str, str]) -> None:
-        quotations = inspection.quotations.get(chapter.path)
-        self._regions = quotations.regions if quotations is not None else ()
-        self._views = titles
-        self._resolved: ResolvedBook = inspection.resolved
+    kind: Kind
+    heading: str
+    """The title of the heading above."""
+    line: int
+    slug: str = ""
+    """Of a table or diagram."""
+    diagram: str = ""
+    """Its code."""
+    images: tuple[_Image, ...] = ()
+
+
+def read_blocks(chapter: Chapter) -> tuple[_Block, ...]:
+    """What may be tables and figures of a chapter. They follow from its text alone."""
+    return chapter.facts.derive(
+        "blocks", tuple[_Block, ...], lambda: tuple(_Reader(chapter).read())
+    )
+
+
+def _read_exhibits(
+    inspection: Inspection, chapter: Chapter, titles: Mapping[str, str]
+) -> Iterator[tuple[Kind, str, str]]:
+    """Kind, id and title of each exhibit of a chapter."""
+    resolved = inspection.resolved
+    regions = inspection.quotations.get(chapter.path, Quotations()).regions
+    for block in read_blocks(chapter):
+        slug, title = block.slug, ""
+        if block.images:
+            files = (i for i in block.images if isinstance(resolved.find_target(i.link), ToFile))
+            shown = next(files, None)
+            if shown is None:
+                continue
+            slug, title = shown.slug, shown.title
+        elif block.diagram and block.diagram not in resolved.drawings:
+            continue
+        for region in regions:
+            if region.opening.line < block.line < region.closing.line:
+                title = titles.get(region.name, title)
+        yield block.kind, slug, "" if repeats(title, block.heading) else title
+
+
+class _Reader:
+    """Reads the blocks of one chapter."""
+
+    def __init__(self, chapter: Chapter) -> None:
         self._chapter = chapter
         self._titles = {a.slug: a.title for a in chapter.anchors if a.level and a.title}
         self._heading = chapter.title
 
-    def read(self) -> Iterator[tuple[Kind, str, str]]:
-        """Kind, id and title of each exhibit."""
+    def read(self) -> Iterator[_Block]:
         for index, token in enumerate(self._chapter.tokens):
             match token.type:
                 case "heading_open":
                     self._enter_heading(token.meta["slug"])
                 case "table_open":
-                    yield "table", token.meta["id"], self._find_title(token)
+                    yield self._make("table", token, slug=token.meta["id"])
                 case "paragraph_open":
                     inline = self._chapter.tokens[index + 1]
                     yield from self._read_figure(inline, inline.children or [])
                 case "html_block":
                     yield from self._read_html(token)
-                case "fence" if is_diagram(token.info) and token.content in self._resolved.drawings:
-                    yield "figure", token.meta["id"], ""
+                case "fence" if is_diagram(token.info):
+                    yield self._make("figure", token, slug=token.meta["id"], diagram=token.content)
                 case _:
                     pass
+
+    def _make(self, kind: Kind, place: Token, **values: Any) -> _Block:
+        return _Block(kind, self._heading, place.map[0] + 1 if place.map else 0, **values)
 
     def _enter_heading(self, slug: str) -> None:
         self._heading = self._titles.get(slug, self._heading)
 
-    def _read_html(self, token: Token) -> Iterator[tuple[Kind, str, str]]:
+    def _read_html(self, token: Token) -> Iterator[_Block]:
         for index, piece in enumerate(token.meta.get("pieces", ())):
             if isinstance(piece, Tag) and not piece.closing:
                 identifier = token.meta["piece_ids"].get(index)
                 if identifier and token.meta["piece_ranks"].get(index):
                     self._enter_heading(identifier)
                 elif identifier and piece.name == "table":
-                    yield "table", identifier, self._find_title(token)
+                    yield self._make("table", token, slug=identifier)
         yield from self._read_figure(token, [token])
 
-    def _read_figure(
-        self, place: Token, tokens: Iterable[Token]
-    ) -> Iterator[tuple[Kind, str, str]]:
-        """The figure that these tokens are, where they are images and nothing else. Several in a
-        row are one figure."""
+    def _read_figure(self, place: Token, tokens: Iterable[Token]) -> Iterator[_Block]:
+        """The figure that these tokens may be, where they are images and nothing else. Several in
+        a row are one figure."""
         images: list[_Image] = []
         for token in tokens:
             match token.type:
@@ -207,16 +225,8 @@ class _Reader:
                     pass
                 case _:
                     return
-        shown = [i for i in images if isinstance(self._resolved.find_target(i.link), ToFile)]
-        if shown:
-            yield "figure", shown[0].slug, self._find_title(place, shown[0].title)
-
-    def _find_title(self, token: Token, own: str = "") -> str:
-        line = token.map[0] + 1 if token.map else 0
-        for region in self._regions:
-            if region.opening.line < line < region.closing.line:
-                own = self._views.get(region.name, own)
-        return "" if repeats(own, self._heading) else own
+        if images:
+            yield self._make("figure", place, images=tuple(images))
 
 
 def _read_raw_images(token: Token) -> list[_Image] | None:

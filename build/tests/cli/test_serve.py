@@ -1,15 +1,11 @@
 """`bindery serve`: a real process, real edits, and what a browser is shown."""
 
-import json
 import re
 import signal
 import subprocess
-import sys
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +13,9 @@ import pytest
 from bindery.render.pdf.reading import read_links
 from browsers import browser, open_tab
 from fixture_types import BookMaker, Runner
+from previews import SECONDS, Preview, start_preview, write
 
-__all__ = ["browser", "open_tab"]
-
-SECONDS = 60.0
-"""Patience with a busy machine; a change is seen at once."""
-
-
-@dataclass
-class Preview:
-    """A `bindery serve` that runs."""
-
-    process: subprocess.Popen[str]
-    address: str = ""
-
-    def read_until(self, last: str) -> list[str]:
-        """What is printed up to a line that begins with this; the time of day is left out."""
-        assert self.process.stdout is not None
-        lines: list[str] = []
-        while not lines or not lines[-1].startswith(last):
-            line = self.process.stdout.readline()
-            assert line, lines
-            lines.append(line.rstrip("\n"))
-        return [line for line in lines if line and " read in " not in line]
-
-    def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"{self.address}{path}", timeout=SECONDS) as answer:
-            return str(answer.read().decode())
+__all__ = ["browser", "open_tab", "start_preview"]
 
 
 @pytest.fixture
@@ -52,24 +24,8 @@ def book(make_book: BookMaker) -> Path:
 
 
 @pytest.fixture
-def preview(book: Path, child_environment: dict[str, str]) -> Iterator[Preview]:
-    command = [sys.executable, "-m", "bindery", "serve", "--port", "0"]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        command, cwd=book, env=child_environment, stdout=pipe, stderr=subprocess.STDOUT, text=True
-    )
-    patience = threading.Timer(SECONDS, process.kill)
-    patience.start()
-    running = Preview(process)
-    running.address = running.read_until("http://")[-1].split()[0]
-    yield running
-    patience.cancel()
-    process.kill()
-    process.communicate()
-
-
-def write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def preview(start_preview: Callable[[Path], Preview], book: Path) -> Preview:
+    return start_preview(book)
 
 
 def test_only_what_a_change_brings_is_printed(preview: Preview, book: Path) -> None:
@@ -105,9 +61,8 @@ def test_pages_are_those_of_the_site(
     built = run_bindery("html", "--lenient", "--out", str(tmp_path / "out"), folder=book)
     assert built.status == 0
     for place in ("a.html", "sub/b.html", "site.css", "search-index.js", "404.html"):
-        shown = preview.get(place).removesuffix('<script src="/-/preview.js"></script>\n')
         written = (tmp_path / "out/site" / place).read_text(encoding="utf-8")
-        assert re.sub(' data-line="[0-9]+"', "", shown) == written, place
+        assert preview.read_page(place) == written, place
     with pytest.raises(urllib.error.HTTPError, match="404"):
         preview.get("nowhere.html")
 
@@ -144,17 +99,19 @@ def test_another_site_cannot_read_the_book(preview: Preview) -> None:
 
 
 def test_a_half_written_list_of_chapters_is_survived(preview: Preview, book: Path) -> None:
-    """While chapters.yaml is wrong its error is shown, and when it is whole again the book."""
+    """While chapters.yaml is wrong, pages stay as they were and show its error."""
     whole = (book / "chapters.yaml").read_text(encoding="utf-8")
     preview.read_until("checked ")
     write(book / "chapters.yaml", "title: A book\nparts: [")
     lines = preview.read_until("waiting")
     assert lines[0].startswith("chapters.yaml:2:")
     assert "error[config]" in lines[0]
-    assert "chapters.yaml:2: " in preview.get("a.html")
-    write(book / "chapters.yaml", whole)
-    preview.read_until("checked ")
-    assert "<h1" in preview.get("a.html")
+    with preview.listen("a.html") as states:
+        assert next(states)["trouble"] == [lines[0]]
+        assert "<h1" in preview.get("a.html")
+        write(book / "chapters.yaml", whole)
+        preview.read_until("checked ")
+        assert next(states)["trouble"] == []
 
 
 def test_wrong_use_does_not_wait(run_bindery: Runner, tmp_path: Path, preview: Preview) -> None:
@@ -168,22 +125,26 @@ def test_wrong_use_does_not_wait(run_bindery: Runner, tmp_path: Path, preview: P
 
 def test_a_page_is_told_of_changes(preview: Preview, book: Path) -> None:
     """Events carry the version of the book and, once it is checked, the findings of a page."""
-    with urllib.request.urlopen(f"{preview.address}-/events?page=a.html", timeout=SECONDS) as said:
-        states = (json.loads(line[6:]) for line in said if line.startswith(b"data: "))
-        checked = next(state for state in states if "findings" in state)
-        assert checked["version"] == 1
-        assert [(one["line"], one["kind"]) for one in checked["findings"]] == [(3, "error")]
+    with preview.listen("a.html") as states:
+        before = next(state for state in states if "findings" in state)
+        assert [(one["line"], one["kind"]) for one in before["findings"]] == [(3, "error")]
+        assert f'data-version="{before["version"]}"' in preview.get("a.html")
         write(book / "a.md", "# A\n")
-        checked = next(state for state in states if state["version"] == 2 and "findings" in state)
-        assert (checked["findings"], checked["others"]) == ([], 0)
+        after = next(
+            state
+            for state in states
+            if state["version"] != before["version"] and "findings" in state
+        )
+        assert (after["findings"], after["others"]) == ([], 0)
 
 
 @pytest.mark.nightly
 def test_a_browser_shows_what_is_typed(
     open_tab: Callable[..., Any], preview: Preview, book: Path
 ) -> None:
-    """The new text is there without a key pressed, at the same place, and a finding is below its
-    paragraph."""
+    """New text is there without a key pressed, at the same place, with a finding below its
+    paragraph. The page is loaded again only where its scripts would have to work on the text, and
+    is then what any reader gets."""
     lines = "".join(f"Paragraph {number}.\n\n" for number in range(200))
     write(book / "sub/b.md", f"# B\n\n{lines}")
     preview.read_until("checked ")
@@ -191,11 +152,39 @@ def test_a_browser_shows_what_is_typed(
     tab = open_tab(preview.address)
     tab.goto(f"{preview.address}sub/b.html")
     seen = tab.get_by_text("Paragraph 100.", exact=True)
-    seen.evaluate("(one) => one.scrollIntoView({ block: 'start' })")
-    before = seen.bounding_box()["y"]
-    added = lines.replace("Paragraph 3.", "Paragraph 3.\n\n[new](nowhere.md)")
-    write(book / "sub/b.md", f"# B\n\n{added}")
-    note = tab.locator("p:has-text('new') + aside.preview")
-    note.wait_for()
-    assert "there is no file 'nowhere.md'" in note.inner_text()
-    assert abs(seen.bounding_box()["y"] - before) < 100
+
+    def edit(old: str, new: str, shown: str) -> None:
+        nonlocal lines
+        seen.evaluate("(one) => one.scrollIntoView({ block: 'start' })")
+        tab.evaluate("window.isSame = true")
+        before = seen.bounding_box()["y"]
+        lines = lines.replace(old, new)
+        write(book / "sub/b.md", f"# B\n\n{lines}")
+        preview.read_until("checked ")
+        tab.locator(shown).wait_for(state="attached")
+        tab.wait_for_load_state()
+        assert abs(seen.bounding_box()["y"] - before) < 5, new
+
+    def is_same() -> bool:
+        return bool(tab.evaluate("window.isSame === true"))
+
+    def read_article() -> str:
+        text = tab.locator("article").evaluate("(one) => one.outerHTML")
+        return re.sub(r"<aside.*?</aside>|\n", "", text)
+
+    edit("Paragraph 3.", "Paragraph 3.\n\n[new](nowhere.md)", "p:has-text('new') + aside.preview")
+    assert "there is no file 'nowhere.md'" in tab.locator("aside.preview").inner_text()
+    edit("\n\n[new](nowhere.md)", "", "article:not(:has(aside.preview))")
+    edit("Paragraph 9.", "Paragraph *nine*.", "em")
+    edit("Paragraph 10.\n\nParagraph 11.", "> [!NOTE]\n> *Eleven*.", "em:has-text('Eleven')")
+    assert is_same()
+    replaced = read_article()
+    tab.reload()
+    assert read_article() == replaced
+    for old, new, shown in (
+        ("Paragraph 20.", "| a |\n|---|\n| 1 |", "article .table-tools"),
+        ("Paragraph 21.", "## Section", "nav.sections a, h2 a.here"),
+        ("Paragraph 22.", "```\ncode\n```", "article .code button"),
+    ):
+        edit(old, new, shown)
+        assert not is_same(), new

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 from bindery.core.cache import Cache, find_folder
-from bindery.core.second_process import start_copy
+from bindery.core.second_process import share_work
 from evidence_book import EPOCH, FILES
 from fixture_types import BookMaker, Runner
+from previews import Preview, start_preview, write
 from whole_sites import copy_reference_book, run_bindery_apart
+
+__all__ = ["start_preview"]
 
 Build = Callable[[Path], dict[str, bytes]]
 Edit = Callable[[Path, random.Random], None]
@@ -213,6 +216,45 @@ def test_random_edits(
 
 
 @pytest.mark.nightly
+def test_random_edits_of_a_book_that_is_served(
+    make_book: BookMaker,
+    run_bindery: Runner,
+    build_clean: Build,
+    start_preview: Callable[..., Preview],
+) -> None:
+    """After each edit, each page and all findings become those of a clean build."""
+    root = make_book(BOOK)
+    run_bindery("fill", folder=root)
+    build_clean(root)
+    preview = start_preview(root, seconds=600)
+    chance = random.Random(5)
+    listing = (root / "chapters.yaml").read_text(encoding="utf-8")
+
+    def rename(_root: Path, _chance: random.Random) -> None:
+        (root / "plain.md").rename(root / "moved.md")
+        write(root / "chapters.yaml", listing.replace("plain.md", "moved.md"))
+
+    def delete(_root: Path, _chance: random.Random) -> None:
+        (root / "data.txt").unlink()
+
+    for number, edit in enumerate((*list_edits(len(EDITS), chance), rename, delete)):
+        edit(root, chance)
+        built = build_clean(root)
+        pages = {name[10:]: text.decode() for name, text in built.items() if name[-5:] == ".html"}
+        pages.pop("index.html")  # it shows the size of the EPUB, which the build has written
+        summary = built["check"].decode().splitlines()[-1]
+        expected = sum(map(int, re.findall(r"(\d+) (?:error|warning)", summary)))
+        while True:  # until the test is ended
+            shown = {page: preview.read_page(page) for page in pages}
+            with preview.listen("index.html") as states:
+                last = next(state for state in states if "findings" in state)
+            found = len(last["findings"]) + last["others"]
+            if shown == pages and found == expected:
+                break
+            assert preview.process.poll() is None, f"edit {number}: {edit.__name__}"
+
+
+@pytest.mark.nightly
 def test_edits_of_the_reference_book(tmp_path: Path, build: Build, build_clean: Build) -> None:
     root = tmp_path / "book"
     copy_reference_book(root)
@@ -239,7 +281,7 @@ def test_why(make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.Monk
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     run_bindery("html", "--quiet", folder=root)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86401")
-    assert explain() == ["rebuilt 0 results, reused 11"]
+    assert explain() == ["rebuilt 0 results, reused 7"]
     (root / "b.md").write_text("# C\n\nMore.\n", encoding="utf-8")
     assert explain("check") == [
         "rebuilt text of b.md: its text changed",
@@ -328,30 +370,45 @@ def test_two_at_once(
         assert [process.communicate()[0] for process in running] == [expected] * 2
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux, two processes read a book")
-def test_two_processes_find_what_one_finds(
+@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux, two processes share the work")
+def test_two_processes_make_what_one_makes(
     make_book: BookMaker, child_environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """Of a book with many chapters; with one processor, one process reads them all."""
-    wrong = {f"{number}.md": f"# {number}\n\n1 + 1 = {number}\n" for number in range(3, 15)}
-    root = make_book(wrong)
+    """Of a book with many chapters; with one processor, one process reads and renders them all."""
+    text = "# {0}\n\n1 + 1 = {0}\n\nA [warp](glossary.md).\n\n| a |\n|---|\n| {0} |\n"
+    wrong = {f"{number}.md": text.format(number) for number in range(3, 15)}
+    root = make_book({**wrong, "glossary.md": GLOSSARY.replace("text.md", "3.md")})
     alone = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
-    reports = []
-    for cache, before in (("of two", ""), ("of one", alone)):
+    made = []
+    for name, before in (("two", ""), ("one", alone)):
         run = f"import runpy; {before}runpy.run_module('bindery', run_name='__main__')"
-        environment = {**child_environment, "XDG_CACHE_HOME": str(tmp_path / cache)}
-        command = [sys.executable, "-c", run, "check"]
-        ended = subprocess.run(
-            command, cwd=root, env=environment, stdout=subprocess.PIPE, check=False
-        )
-        reports.append(ended.stdout)
-    assert reports[0].count(b"error[wrong-arithmetic]") == len(wrong)
-    assert reports[0] == reports[1]
+        environment = {**child_environment, "XDG_CACHE_HOME": str(tmp_path / f"cache of {name}")}
+        environment["SOURCE_DATE_EPOCH"] = str(EPOCH)
+        build = ("--lenient", "--out", str(tmp_path / name))
+        printed = [
+            subprocess.run(
+                [sys.executable, "-c", run, *arguments],
+                cwd=root,
+                env=environment,
+                stdout=subprocess.PIPE,
+                check=False,
+            ).stdout
+            for arguments in (("check",), ("html", *build), ("epub", *build))
+        ]
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        made.append((printed[0], [path.read_bytes() for path in files]))
+    assert made[0][0].count(b"error[wrong-arithmetic]") == len(wrong)
+    assert made[0] == made[1]
 
 
-def test_work_that_fails_in_the_second_process_gives_nothing() -> None:
-    wait = start_copy(lambda: [1 // 0])
-    assert wait() is None
+def _fail_in_a_copy(item: int) -> int:
+    raise ValueError(item)
+
+
+def test_what_fails_in_the_second_process_is_done_by_the_first() -> None:
+    """The result is the same, whichever of the two fails to send its own."""
+    results = share_work(range(20), str, _fail_in_a_copy, lambda item, _: f"of the copy: {item}")
+    assert results == [str(number) for number in range(20)]
 
 
 def test_oldest_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

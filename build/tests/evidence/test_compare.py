@@ -285,11 +285,11 @@ def test_the_output_of_a_tool_is_compared(book: Path, run_bindery: Runner) -> No
     ended = run_bindery("compare", "mine.json", "--facts", "facts.json", folder=book)
     assert ended.status == 1
     assert ended.stdout.startswith("your 200 GBps is at 52.6 % of")
-    assert "NVIDIA H100 too" not in ended.stdout
+    assert "your hardware is unknown" not in ended.stdout
     ended = run_bindery("compare", "mine.json", folder=book)
     assert ended.status == 0
     assert ended.stdout.split("\n")[0].endswith("expected 361 to 399: not judged")
-    message = "not judged: whether your hardware is also 8 x NVIDIA H100 is unknown; run"
+    message = "not judged: your hardware is unknown, the record's is 8 x NVIDIA H100; run"
     assert message in ended.stdout
     assert "not checked: whether yours also has 1 node and 1 rank" in ended.stdout
 
@@ -357,7 +357,7 @@ def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
         ([NAME, "--facts", "mine.json"], "a record already names its hardware"),
         ([NAME, "--tolerance", "much"], "'much' is not a share: write 5% or 0.05"),
         (["text.json"], "this is not valid JSON: expecting value"),
-        (["plain.json"], "'plain' does not declare which of its results are comparable"),
+        (["plain.json"], "runs of 'plain' cannot be compared"),
         (["broken.json"], "scripts/broken.py:2:1: error[config]: COMPARE has an invalid 'keys'"),
         (["mine.json", "--facts", "mine.json"], "'tool': input should be 'env_report'"),
     ],

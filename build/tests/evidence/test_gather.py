@@ -3,7 +3,7 @@
 import pytest
 from bindery.check.inspect import inspect_book
 from bindery.evidence import database
-from evidence_book import make_record
+from evidence_book import FILES, make_record
 from fixture_types import BookMaker
 
 HEAD = "-- title: T\n-- column x: X\n"
@@ -80,6 +80,16 @@ def test_a_view_over_a_broken_record_is_left_alone(make_book: BookMaker, table: 
     gathered = inspect_book(make_book(files)).evidence
     assert [finding.rule for finding in gathered.findings] == ["bad-record"]
     assert (gathered.broken, set(gathered.tables)) == ({"median"}, {"other"})
+
+
+def test_one_chapter_needs_only_what_it_quotes(make_book: BookMaker) -> None:
+    """Its tables and their origins are the same as in the whole book."""
+    root = make_book(FILES)
+    whole = inspect_book(root).evidence
+    alone = inspect_book(root, only=("README.md",)).evidence
+    assert (set(alone.data), set(alone.tables)) == (set(), {"times"})
+    assert alone.tables["times"] == whole.tables["times"]
+    assert alone.provenance["times"] == whole.provenance["times"]
 
 
 def test_a_tool_without_records_is_to_be_run(make_book: BookMaker) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -363,7 +364,7 @@ def test_a_build_that_fails_leaves_the_former_epub(
         with pytest.raises(BookError) as caught:
             bind(tmp_path, files)
     assert {finding.rule for finding in caught.value.findings} == {"incomplete-output"}
-    monkeypatch.setattr(maker, "_find_pandoc", lambda config: "no-such-program")
+    monkeypatch.setattr(maker, "_find_pandoc", lambda config: sys.executable)
     with pytest.raises(BookError) as caught:
         bind(tmp_path, files)
     assert {finding.rule for finding in caught.value.findings} == {"engine-message"}
@@ -374,12 +375,14 @@ def test_a_build_that_fails_leaves_the_former_epub(
 def test_every_line_of_pandoc_becomes_a_finding(tmp_path: Path) -> None:
     """What pandoc says about a picture it cannot find is a warning, never silence."""
     body = '<h1 id="a--a">A</h1><p><img id="x" src="lost.png" alt="lost"/></p>'
-    config = "title: T\nparts: [{chapters: [a.md]}]\n"
-    (tmp_path / "chapters.yaml").write_text(config)
+    (tmp_path / "chapters.yaml").write_text("title: T\nparts: [{chapters: [a.md]}]\n")
     (tmp_path / "a.md").write_text("# A\n")
     inspection = inspect_book(tmp_path)
     edition = find_edition(inspection.config)
-    _, said = maker._run_pandoc(inspection.config, edition, [body], None, tmp_path)
+    config = inspection.config
+    document = maker._write_document(config, edition, [body], "")
+    pandoc = maker._find_pandoc(config)
+    said = maker._run_pandoc(config, edition, document, "", None, tmp_path, pandoc).findings
     assert any("lost.png" in finding.message for finding in said)
     assert {(f.rule, f.severity) for f in said} == {("engine-message", Severity.WARNING)}
 

@@ -21,7 +21,8 @@ def check(scope: Scope) -> Iterator[Finding]:
     if not words:
         return
     alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    pattern = re.compile(rf"(?<![\w-])(?:{alternatives})(?![\w-])", re.IGNORECASE)
+    letters = "".join(re.escape(word[0]) for word in words)  # most words begin with none of these
+    pattern = re.compile(rf"(?<![\w-])(?=[{letters}])(?:{alternatives})(?![\w-])", re.IGNORECASE)
     advice = {word.casefold(): text for word, text in words.items()}
     for chapter, passage in scope.iterate_passages():
         if passage.is_quoted or not pattern.search(passage.prose):

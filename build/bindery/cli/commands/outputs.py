@@ -117,7 +117,7 @@ def _build(
             if output == "html":
                 from bindery.render.site.building import build_site
 
-                with show_progress("site", chapters, quiet) as progress:
+                with show_progress("site", chapters, quiet, ticks=False) as progress:
                     proof = build_site(
                         inspection, edition, path, progress, allows_losses=lenient, cache=cache
                     )
@@ -132,7 +132,8 @@ def _build(
             else:
                 from bindery.render.epub import epub as reflowing
 
-                with show_progress("EPUB", chapters + reflowing.STEPS, quiet) as progress:
+                steps = chapters + reflowing.STEPS
+                with show_progress("EPUB", steps, quiet, ticks=False) as progress:
                     proof, findings = reflowing.build_epub(
                         inspection, edition, path, progress,
                         lenient=skips_images, allows_losses=lenient, cache=cache,
@@ -150,8 +151,9 @@ def _begin_build(
     from bindery.check.baseline_use import sift_listed
     from bindery.check.inspect import inspect_book
     from bindery.render.appendix import append_appendix
+    from bindery.render.numbering import read_blocks
 
-    inspection = inspect_book(root, cache=cache)
+    inspection = inspect_book(root, cache=cache, prepare=read_blocks)
     formats = inspection.config.formats
     for output in outputs:
         if output not in formats:

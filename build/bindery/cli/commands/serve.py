@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import mimetypes
+import sys
 import threading
 import time
 import webbrowser
@@ -12,13 +13,15 @@ from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import click
 
-from bindery.cli.console import print_changes, print_troubles, root_option
+from bindery.cli.console import explain_trouble, print_changes, print_troubles, root_option
+from bindery.core.cache import LiveCache
 from bindery.core.model import BookError, ConfigError, Finding, refuse
+from bindery.core.report import format_head
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
@@ -42,32 +45,39 @@ _ALIVE_SECONDS = 15.0
 )
 @click.option("--open", "opens", is_flag=True, help="Open the book in a browser.")
 def serve(root: Path, port: int, opens: bool) -> None:
-    """Show the book in a browser, and reload it after each change.
+    """Show the book in a browser, and update it after each save.
 
     Pages keep their scroll position and show what `bindery check` finds below each block.
     """
     from bindery.check.watch import wait_for_changes
 
-    gc.enable()  # a build ends before garbage matters; this does not
     book = _Book(root)
     try:
         server = _Server(book, port)
     except OSError as error:
         message = f"port {port} cannot be used: {(error.strerror or str(error)).lower()}"
         raise refuse("--port", message, "give another one, or 0 for any that is free") from None
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     try:
         for _ in wait_for_changes(root):
-            book.read()
-            if book.version == 1:
-                if book.trouble:
-                    raise ConfigError(*book.trouble)
-                address = f"http://{_HOST}:{server.server_port}/"
-                threading.Thread(target=server.serve_forever, daemon=True).start()
-                print(f"{address} shows the book; press Ctrl-C to stop", flush=True)
-                if opens:
-                    webbrowser.open(address)
-            book.shown.wait(_PATIENCE_SECONDS)  # a page that is looked at comes before the check
-            book.check()
+            try:
+                book.read()
+                if not thread.is_alive():
+                    thread.start()
+                    address = f"http://{_HOST}:{server.server_port}/"
+                    print(f"{address} shows the book; press Ctrl-C to stop", flush=True)
+                    if opens and not webbrowser.open(address):
+                        print("no browser was found: open this address yourself", flush=True)
+                book.shown.wait(_PATIENCE_SECONDS)  # the page you are looking at comes first
+                book.check()
+                if not gc.isenabled():
+                    # A build ends before garbage matters, this does not; but most of a book stays.
+                    gc.freeze()
+                    gc.enable()
+            except (BookError, OSError) as error:
+                if not thread.is_alive():
+                    raise
+                book.report(error)
     except KeyboardInterrupt:
         pass
     finally:
@@ -79,12 +89,14 @@ class _Book:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.version = 0
+        self.version = ""
+        """Of the book that is shown: when it was read."""
         self.changed = threading.Condition()
         self.trouble: Sequence[Finding] = ()
-        """Why there is no book to show."""
+        """Why the book could not be read again."""
         self.findings: Sequence[Finding] | None = None
         """What the check finds, once it has been made."""
+        self._cache = LiveCache(root)
         self._inspection: Inspection | None = None
         self._site: Site | None = None
         self._known: Known | None = None
@@ -94,27 +106,24 @@ class _Book:
         """Whether a browser has asked for a page since the book was read."""
 
     def read(self) -> None:
-        """Read the book. What keeps it from being read is shown in its place."""
+        """Read the book. Raises BookError or OSError if that fails; pages stay as they were."""
         from bindery.book.this_edition import find_edition
         from bindery.check.inspect import read_book
         from bindery.render.appendix import append_appendix
         from bindery.render.site.building import find_clashes, gather_site
 
         began = time.perf_counter()
-        inspection, site = self._inspection, self._site
-        trouble: Sequence[Finding] = ()
-        try:
-            inspection = read_book(self._root, before=self._inspection)
-            trouble = find_clashes(inspection.config)
-            edition, out = find_edition(inspection.config), self._root / "dist/site"
-            site = gather_site(append_appendix(inspection), edition, out, lambda _: None)
-            site.dialect.marks_lines = True
-        except BookError as error:
-            trouble = error.findings
+        inspection = read_book(self._root, before=self._inspection, cache=self._cache)
+        if clashes := find_clashes(inspection.config):
+            raise ConfigError(*clashes)
+        edition, out = find_edition(inspection.config), self._root / "dist/site"
+        whole = append_appendix(inspection, self._cache)
+        site = gather_site(whole, edition, out, lambda _: None, self._cache)
+        site.dialect.marks_lines = True
         with self.changed, self._making:
             self._inspection, self._site = inspection, site
-            self.trouble, self.findings = trouble, None
-            self.version += 1
+            self.trouble, self.findings = (), None
+            self.version = str(time.time_ns())
             self.shown.clear()
             self.changed.notify_all()
         seconds = time.perf_counter() - began
@@ -125,12 +134,9 @@ class _Book:
         from bindery.check.baseline_use import sift_listed
         from bindery.check.inspect import find_faults
         from bindery.core.report import summarise
-        from bindery.core.repository import Tree
+        from bindery.markdown.chapter_reader import parse_chapter
 
-        if self.trouble or self._inspection is None:
-            print_troubles(self.trouble, Tree(self._root))
-            print("waiting for the next change", flush=True)
-            return
+        assert self._inspection is not None
         inspection = find_faults(self._inspection)
         sifted = sift_listed(inspection)
         with self.changed:
@@ -139,13 +145,28 @@ class _Book:
         links, chapters = len(inspection.resolved.links), len(inspection.book.chapters)
         summary = summarise(sifted.fresh, links, chapters, len(sifted.accepted))
         self._known = print_changes(sifted.fresh, inspection, summary, self._known)
+        self._cache.close()
+        parse_chapter.cache_clear()  # or every version of a chapter would stay in memory
+        _ = inspection.evidence.findings  # gather it now rather than when you save next
+
+    def report(self, error: BookError | OSError) -> None:
+        """Show why the book could not be read or checked, in the terminal and on its pages."""
+        from bindery.core.repository import Tree
+
+        if isinstance(error, OSError):
+            error = explain_trouble(error)
+        with self.changed:
+            self.trouble = error.findings
+            self.changed.notify_all()
+        print_troubles(self.trouble, Tree(self._root))
+        print("waiting for the next change", flush=True)
 
     def find(self, place: str) -> bytes | None:
         """What is at a place of the site; None where nothing is."""
         from bindery.render.site.building import list_files, write_text
 
         with self._making:
-            if self._site is None or self.trouble:
+            if self._site is None:
                 return None
             if place not in self._site.places.values():
                 file = list_files(self._site).get(place)
@@ -161,7 +182,7 @@ class _Book:
 
         with self._making:
             site = self._site
-        for chapter in site.book.chapters if site and not self.trouble else ():
+        for chapter in site.book.chapters if site else ():
             if site is not None and site.places[chapter.path] == place:
                 last = self._root / "dist" / f"{site.config.name}.pdf"
                 with self._printing:  # the engine is patched for one at a time
@@ -169,9 +190,10 @@ class _Book:
         return None
 
     def describe(self, place: str) -> dict[str, object]:
-        """What a page is told: which version of the book is there, and what is found in its
-        chapter."""
-        state: dict[str, object] = {"version": self.version}
+        """What a page is told: which version of the book is there, why there is no newer one, and
+        what is found in its chapter."""
+        trouble = [format_head(one) for one in self.trouble]
+        state: dict[str, object] = {"version": self.version, "trouble": trouble}
         if self.findings is not None:
             places = self._site.places if self._site is not None else {}
             own = [one for one in self.findings if places.get(one.span.path) == place]
@@ -195,10 +217,16 @@ class _Server(ThreadingHTTPServer):
         self.book = book
         super().__init__((_HOST, port), _Handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print a bug with its traceback; that a page has been left is none."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or the text of an answer waits for the receipt of its head
 
     def log_message(self, *_: object) -> None:
         """Nothing: what is asked for is of no interest."""
@@ -221,18 +249,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _show(self, path: str) -> None:
         place = f"{path}index.html" if not path or path.endswith("/") else path
         book, status = self.server.book, 200
-        if book.trouble:
-            lines = [f"{one.span.path}:{one.span.line}: {one.message}" for one in book.trouble]
-            content: bytes | None = "<br>".join(map(_escape, lines)).encode()
-            place = "trouble.html"
-        else:
-            content = book.find(place)
+        version, content = book.version, book.find(place)
         if content is None:
             status, place = 404, "404.html"
             content = book.find(place) or b"there is no such page"
         kind = mimetypes.guess_type(place)[0] or "application/octet-stream"
         if place.endswith(".html"):
-            content += f'<script src="{_SCRIPT}"></script>\n'.encode()
+            content += f'<script src="{_SCRIPT}" data-version="{version}"></script>'.encode()
         self._answer(status, content, kind)
 
     def _print(self, place: str) -> None:
@@ -276,7 +299,3 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.flush()
         except OSError:
             self.close_connection = True  # the page has gone
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")

@@ -91,7 +91,7 @@ def _find_terms(config: Config, tree: Tree, name: str, target: str) -> Terms:
     except TermsError as error:
         raise refuse(Span(tool.path, error.line), str(error)) from None
     if terms is None:
-        message = f"'{name}' does not declare which of its results are comparable"
+        message = f"runs of '{name}' cannot be compared: it does not say which results are alike"
         raise refuse(target, message, "declare COMPARE in the tool")
     return terms
 

@@ -86,10 +86,10 @@ def write_sentences(comparison: Comparison) -> list[str]:
         )
     limit = describe_power_limit(record.machine)
     if run.machine is None:
+        consequence = NOT_JUDGED if comparison.verdict == NOT_JUDGED else "not checked"
         sentences.append(
-            f"{NOT_JUDGED if comparison.verdict == NOT_JUDGED else 'not checked'}: whether your "
-            f"hardware is also {record.machine.hardware} is unknown; run "
-            "`env_report.py --json FILE` on that machine and pass --facts FILE"
+            f"{consequence}: your hardware is unknown, the record's is {record.machine.hardware}; "
+            "run `env_report.py --json FILE` on your machine and pass --facts FILE"
         )
     elif limit and not describe_power_limit(run.machine):
         sentences.append(f"not checked: whether yours also has a power limit of {limit}")
@@ -149,20 +149,18 @@ def _choose_scale(comparison: Comparison) -> tuple[str, float]:
 def _show_numbers(row: RowVerdict, factor: float) -> tuple[str, str, str, str]:
     """Yours, recorded, percent, and expected."""
 
-    def show(value: float, spread: float | None) -> str:
-        # The uncertainty of the median is about half of the interquartile range.
-        return format_earned(
-            value / factor, None if spread is None else spread * value / factor / 2
-        )
-
+    spreads = [spread for spread in (row.spread, row.recorded.spread) if spread is not None]
+    # The uncertainty of the median is about half of the interquartile range. Both numbers are shown
+    # as exactly as the better one, so that they agree with the ratio.
+    doubt = min(spreads) * row.recorded.value / factor / 2 if spreads else None
     step = row.margin * row.recorded.value / factor / 10
     low, high = (
         format_earned(max(0.0, row.recorded.value * (1 + sign * row.margin)) / factor, step)
         for sign in (-1, 1)
     )
     return (
-        show(row.yours, row.spread),
-        show(row.recorded.value, row.recorded.spread),
+        format_earned(row.yours / factor, doubt),
+        format_earned(row.recorded.value / factor, doubt),
         f"{100 * row.ratio:.1f}",
         f"{low} to {high}",
     )

@@ -15,9 +15,11 @@ import os
 import re
 import shutil
 import zipfile
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from lxml import etree
 
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
-from bindery.core.cache import Cache
+from bindery.core.cache import Cache, recall
 from bindery.core.config import Config
 from bindery.core.model import (
     BookError,
@@ -133,39 +135,54 @@ def build_epub(
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
         titles = write_titles(inspection)
-        texts = dialect.render_chapters(inspection, progress, titles, cache=cache)
-        bodies = []
-        for chapter in chapters:
+
+        def tidy(chapter: Chapter, text: str) -> str:
             wanted = expect_contents(chapter, resolved, dialect)
             ids = {*wanted.headings, *wanted.tables, *wanted.figures, *wanted.code_blocks}
-            bodies.append(tidy_markup(texts[chapter.path], ids))
+            return tidy_markup(text, ids)
+
+        texts = dialect.render_chapters(inspection, progress, titles, cache=cache, finish=tidy)
+        bodies = [texts[chapter.path] for chapter in chapters]
         progress("package")
         logo = write_data(inspection.tree, config.style.logo) if config.style.logo else ""
         style = read_author_style(config, inspection.tree, "epub")
-        packed, findings = _run_pandoc(config, edition, bodies, cover, work, style, logo)
+        document = _write_document(config, edition, bodies, logo)
+        style = (_HERE / "styles" / "epub.css").read_text(encoding="utf-8") + style
+        pandoc = _find_pandoc(config)
+        program = Path(pandoc).stat()
+        covers = inspection.tree.hash_files([config.cover] if cover else [])
+        inputs = {
+            "its images and metadata": document,
+            "its style": style,
+            "its cover": f"{cover and cover.name} {covers}",
+            "pandoc": f"{pandoc} {program.st_size} {program.st_mtime_ns}",
+        }
+        make = partial(_run_pandoc, config, edition, document, style, cover, work, pandoc)
+        package = recall(cache, "package of the EPUB", inputs, _Package, make)
     progress("contents")
-    data = _finish(packed, bodies, inspection, edition, dialect)
+    data = _finish(b64decode(package.data), bodies, inspection, edition, dialect)
     progress("proof")
     proof = prove_epub(resolved, dialect, data)
     if not allows_losses:
         proof.raise_if_incomplete()
     write_whole(path, data)
-    return proof, [*unreadable, *findings]
+    return proof, [*unreadable, *package.findings]
 
 
 # --- pandoc ---
 
 
-def _run_pandoc(
-    config: Config,
-    edition: Edition,
-    bodies: Sequence[str],
-    cover: Prepared | None,
-    work: Path,
-    style: str = "",
-    logo: str = "",
-) -> tuple[bytes, list[Finding]]:
+@dataclass(frozen=True, slots=True)
+class _Package:
     """The package from pandoc, and a finding per line of its log."""
+
+    data: str
+    """In base64."""
+    findings: tuple[Finding, ...]
+
+
+def _write_document(config: Config, edition: Edition, bodies: Sequence[str], logo: str) -> str:
+    """What pandoc reads: metadata, and of each chapter the images."""
     blocks: list[dict[str, object]] = []
     for number, body in enumerate(bodies, 1):
         mark = _write_mark(number)
@@ -179,12 +196,23 @@ def _run_pandoc(
         },
         "blocks": blocks,
     }
-    (work / "book.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
-    ours = (_HERE / "styles" / "epub.css").read_text(encoding="utf-8")
-    (work / "epub.css").write_text(ours + style, encoding="utf-8")
+    return json.dumps(document, ensure_ascii=False)
+
+
+def _run_pandoc(
+    config: Config,
+    edition: Edition,
+    document: str,
+    style: str,
+    cover: Prepared | None,
+    work: Path,
+    pandoc: str,
+) -> _Package:
+    (work / "book.json").write_text(document, encoding="utf-8")
+    (work / "epub.css").write_text(style, encoding="utf-8")
     output = work / "book.epub"
     command = (
-        *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
+        *(pandoc, "--from=json", "--to=epub3", "--split-level=1", "--toc"),
         "--css=epub.css",
         *(f"--epub-embed-font={font}" for font in sorted(_FONTS.glob("*.woff2"))),
         f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
@@ -192,21 +220,22 @@ def _run_pandoc(
         f"--output={output.name}",
         "book.json",
     )
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(int(edition.date.timestamp()))}
+    day = int(edition.of_the_day.date.timestamp())
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(day)}
     place = Span.whole(config.file)
     try:
         ended = run_command(command, folder=work, timeout=_PANDOC_SECONDS, environment=environment)
     except (CommandMissingError, CommandTimeoutError) as error:
         raise BookError(Finding(place, "engine-message", f"pandoc: {error}")) from None
-    findings = [
+    findings = tuple(
         Finding(place, "engine-message", f"pandoc: {line.strip()}", severity=Severity.WARNING)
         for line in (ended.stderr + ended.stdout).splitlines()
         if line.strip()
-    ]
+    )
     if ended.returncode or not output.is_file():
         message = f"pandoc ended with status {ended.returncode} and made no EPUB"
         raise BookError(*findings, Finding(place, "engine-message", message))
-    return output.read_bytes(), findings
+    return _Package(b64encode(output.read_bytes()).decode(), findings)
 
 
 def _find_pandoc(config: Config) -> str:
@@ -386,8 +415,11 @@ def _finish_package(
     metadata = root.find(f"{_OPF}metadata")
     assert metadata is not None  # pandoc writes no package without
     for meta in metadata.findall(f"{_OPF}meta"):
-        if (meta.get("property") or "").startswith("schema:"):
+        name = meta.get("property") or ""
+        if name.startswith("schema:"):
             metadata.remove(meta)
+        elif name == "dcterms:modified":  # pandoc is told only the day
+            meta.text = f"{edition.date.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     version = " ".join(
         filter(None, (edition.version, edition.short_commit and f"({edition.short_commit})"))
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
-from bindery.core.cache import Cache, recall
+from bindery.core.cache import Cache, Recipe, recall, recall_many
 from bindery.core.config import Config
 from bindery.core.model import Chapter, Part, Target, ToChapter, ToFile, ToWeb
 from bindery.core.wording import Wording
@@ -126,9 +127,10 @@ class JoinedDialect:
         web_titles: Mapping[str, str] = NO_TITLES,
         only: Chapter | None = None,
         cache: Cache | None = None,
+        finish: Callable[[Chapter, str], str] = lambda _, text: text,
     ) -> Mapping[str, str]:
         """The text of each chapter, or of one, as XHTML, by its path. Unchanged texts come from the
-        cache."""
+        cache; `finish` may depend on what `render_chapter` reads, and on nothing else."""
         additions = recall(
             cache,
             "notes on numbers in the EPUB",
@@ -136,14 +138,16 @@ class JoinedDialect:
             dict[str, Additions],
             partial(write_additions, inspection, self, folds=False),
         )
-        bodies = {}
-        for chapter in (only,) if only else inspection.book.chapters:
-            progress(chapter.title)
+        chapters = (only,) if only else inspection.book.chapters
+        recipes = []
+        for chapter in chapters:
             added = additions.get(chapter.path, NOTHING_ADDED)
             given = chapter, inspection.resolved, self, added, web_titles
-            name, make = f"EPUB text of {chapter.path}", partial(render_chapter, *given)
-            bodies[chapter.path] = recall(cache, name, list_inputs(*given), str, make)
-        return bodies
+            make = partial(_render_finished, finish, *given)
+            name = f"EPUB text of {chapter.path}"
+            recipes.append(Recipe(name, list_inputs(*given), make, chapter.title))
+        bodies = recall_many(cache, str, recipes, progress)
+        return dict(zip([chapter.path for chapter in chapters], bodies, strict=True))
 
     def write_href(self, target: Target, chapter: Chapter) -> str | None:
         match target:
@@ -165,3 +169,7 @@ class JoinedDialect:
                 return ImageSource(self.write_source(image), image.width, image.height)
             case _:
                 return None
+
+
+def _render_finished(finish: Callable[[Chapter, str], str], chapter: Chapter, *given: Any) -> str:
+    return finish(chapter, render_chapter(chapter, *given))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import resources
 from pathlib import Path
 
 from bindery.book.git_history import find_last_changes, read_refs
+from bindery.book.past_editions import Editions
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.core.cache import Cache, recall
@@ -32,6 +33,7 @@ from bindery.render.site.dialect import SiteDialect, place_file
 from bindery.render.site.frame import MENU, describe_frame, write_menu
 from bindery.render.site.model import DOWNLOADS, FRONT, Page, Progress, Site
 from bindery.render.site.texts import Texts
+from bindery.render.site.tools import ToolPage
 
 
 def find_clashes(config: Config) -> list[Finding]:
@@ -81,7 +83,7 @@ def build_site(
     memory cannot be read.
     """
     refuse_foreign(out)
-    site = gather_site(inspection, edition, out, progress, cache)
+    site = gather_site(inspection, edition, out, progress, cache, renders=True)
     texts = _write_texts(site, cache)
     with make_folder(out) as work:
         for name, text in texts.items():
@@ -135,8 +137,11 @@ def gather_site(
     out: Path,
     progress: Progress,
     cache: Cache | None = None,
+    *,
+    renders: bool = False,
 ) -> Site:
-    """The input of the pages of a site; `out` is the folder of the site."""
+    """The input of the pages of a site; `out` is the folder of the site. The texts of chapters are
+    rendered when they are needed, or with `renders` all of them at once, by two processes."""
     config = inspection.config
     places = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
     paths = [config.cover, *(path for _, path in list_images(inspection.resolved))]
@@ -144,15 +149,28 @@ def gather_site(
     exhibits = list_exhibits(inspection)
     folder = tools.find_tools_folder(config, inspection.tree)
     refs = read_refs(config.root)
-    with ThreadPoolExecutor(1) as pool:  # git is slow; read the tools meanwhile
-        editions = pool.submit(changes.gather_editions, inspection, places, refs, cache)
-        days = pool.submit(_find_days, config.root, refs, cache)
-        shelf_tools = tools.describe_tools(inspection, folder, cache)
+    texts = Texts(inspection, dialect, exhibits, progress, cache)
+    days: Mapping[str, str] = {}
+    editions: Editions | None = None
+    shelf_tools: tuple[ToolPage, ...] = ()
+
+    def gather_others() -> None:
+        nonlocal days, editions, shelf_tools
+        with ThreadPoolExecutor(1) as pool:  # git is slow; read the tools meanwhile
+            later_days = pool.submit(_find_days, config.root, refs, cache)
+            later = pool.submit(changes.gather_editions, inspection, places, refs, cache)
+            shelf_tools = tools.describe_tools(inspection, folder, cache)
+        days, editions = later_days.result(), later.result()
+
+    if renders:
+        texts.render(gather_others)
+    else:
+        gather_others()
     return Site(
         inspection,
         edition,
         dialect,
-        Texts(inspection, dialect, exhibits, days.result(), progress, cache),
+        texts,
         number_chapters(inspection),
         {
             places[chapter.path]: (which, number)
@@ -162,8 +180,9 @@ def gather_site(
         exhibits,
         shelf_tools,
         folder,
+        days,
         tuple(front.find_downloads(out.parent, config, edition)),
-        editions.result(),
+        editions,
         find_appendix(inspection),
     )
 
@@ -175,30 +194,43 @@ def _find_days(root: Path, refs: str, cache: Cache | None) -> Mapping[str, str]:
 
 
 def write_text(site: Site, place: str) -> str | None:
-    """One text file of a site, same as in a whole build; None if there is no such file. A chapter
-    is rendered without the others."""
-    for page in chapters.make_pages(site, only=place):
-        return _frame_page(site, page, Frames(site.config))
-    return _write_texts(site).get(place)
+    """One text file of a site, same as in a whole build; None if there is no such file. A page is
+    rendered without the others, but what lists all of them needs all."""
+    frames = Frames(site.config)
+    for page in _make_pages(site, frames, only=place):
+        if page.place == place:
+            return _frame_page(site, page, frames)
+    if place == MENU:
+        return write_menu(site)
+    return _write_others(site, frames, list(_make_pages(site, frames))).get(place)
+
+
+def _make_pages(site: Site, frames: Frames, only: str = "") -> Iterator[Page]:
+    """All pages; of the chapters, only the one with this path, if it is given."""
+    yield from chapters.make_pages(site, only)
+    yield from shelf.make_pages(site, frames)
+    if FRONT not in site.places.values():
+        yield front.make_contents(site)
+    yield from changes.make_page(site)
+    yield missing.make_page(site)
 
 
 def _frame_page(site: Site, page: Page, frames: Frames) -> str:
-    values = {**describe_frame(site, page), **page.values}
-    fill = partial(frames.fill, page.template, values)
-    shown = {**values, "template": page.template}
-    return frames.recall(f"frame of {page.place}", shown, str, fill)
+    return frames.fill(page.template, {**describe_frame(site, page), **page.values})
 
 
 def _write_texts(site: Site, cache: Cache | None = None) -> dict[str, str]:
     """Every text file of the site by path: pages, scripts, files for programs."""
     frames = Frames(site.config, cache)
-    pages = [*chapters.make_pages(site), *shelf.make_pages(site, frames)]
-    if all(page.place != FRONT for page in pages):
-        pages.append(front.make_contents(site))
-    pages += [*changes.make_page(site), missing.make_page(site)]
+    pages = list(_make_pages(site, frames))
     texts = {page.place: _frame_page(site, page, frames) for page in pages}
-    texts |= missing.write_moved(site, frames)
-    return {**texts, **shelf.write_scripts(site), **_write_machine_texts(site, pages)}
+    return {**texts, **_write_others(site, frames, pages)}
+
+
+def _write_others(site: Site, frames: Frames, pages: Sequence[Page]) -> dict[str, str]:
+    """Every text file that is not one of the pages: redirects, scripts, files for programs."""
+    moved = dict(missing.write_moved(site, frames))
+    return {**moved, **shelf.write_scripts(site), **_write_machine_texts(site, pages)}
 
 
 def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]:

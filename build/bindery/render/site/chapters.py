@@ -38,13 +38,14 @@ def _make_page(
     text, here = site.texts.write(chapter.path), site.places[chapter.path]
     is_front = here == FRONT
     weight = 1 if chapter is not site.appendix else _WEIGHT_OF_APPENDIX
+    changed = site.days.get(chapter.path, "")
     values: dict[str, object] = {
         "part": part,
         "body": Markup(text.body),
         "sections": _list_sections(chapter),
         "number": site.numbers[chapter.path],
         "minutes": 0 if is_front else count_minutes(text.sections),
-        "changed": text.changed,
+        "changed": changed,
         "before": before and site.link_chapter(before, here),
         "after": after and site.link_chapter(after, here),
     }
@@ -62,7 +63,7 @@ def _make_page(
         tuple(_list_scripts(text)),
         text.sections,
         weight,
-        text.changed,
+        changed,
     )
 
 

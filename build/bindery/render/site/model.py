@@ -34,8 +34,6 @@ class ChapterText:
     body: str
     sections: Sequence[Section]
     summary: str
-    changed: str
-    """The day of its last change, if git knows it."""
     has_origins: bool
     """Whether its numbers show their origin."""
     has_terms: bool
@@ -116,6 +114,8 @@ class Site:
     exhibits: tuple[Exhibit, ...]
     tools: tuple[ToolPage, ...]
     tools_folder: str
+    days: Mapping[str, str]
+    """The day of the last change of each file that git knows."""
     downloads: tuple[Download, ...] = ()
     editions: Editions | None = None
     appendix: Chapter | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from bindery.book.glossary import find_glossary
 from bindery.check.inspect import Inspection
-from bindery.core.cache import Cache, recall
+from bindery.core.cache import Cache, Recipe, recall, recall_many
 from bindery.core.model import Book, Chapter, Part, ResolvedBook, ToFile
 from bindery.render.addresses import quote_path, relate
 from bindery.render.glossary import Term
@@ -59,7 +60,6 @@ class Texts:
         inspection: Inspection,
         dialect: SiteDialect,
         exhibits: Sequence[Exhibit],
-        days: Mapping[str, str],
         progress: Progress,
         cache: Cache | None = None,
     ) -> None:
@@ -80,7 +80,6 @@ class Texts:
         self._additions = notes.chapters
         dialect.used_files.update(notes.files)
         self._titles = write_titles(inspection)
-        self._days = days
         self._glossary = find_glossary(inspection.book)
         self._exhibits: dict[str, list[Exhibit]] = {}
         self._labelled = [exhibit for exhibit in exhibits if exhibit.anchor]
@@ -108,37 +107,51 @@ class Texts:
             text.body,
             text.sections,
             text.summary,
-            self._days.get(chapter.path, ""),
             has_origins=chapter.path in self._additions,
             has_terms=text.has_terms,
             synonyms=tuple(term.names for term in text.terms if len(term.names) > 1),
         )
 
     def _read(self, path: str) -> _PageText:
-        """The text of a chapter, from the cache if none of its inputs has changed."""
         if path not in self._texts:
-            chapter = self._chapters[path]
-            self._progress(chapter.title)
-            terms = self._find_terms(path)
-            others, self._dialect.used_files = self._dialect.used_files, set()
-            try:
-                given = self._list_given(chapter)
-                drawings = tuple(self._find_drawings(chapter))
-                known = find_addresses(self._labelled, self._dialect, chapter)
-                make = partial(self._make, given, terms, drawings, known)
-                inputs = {
-                    **list_inputs(*given),
-                    "the numbering of its tables and figures": repr(
-                        (self._exhibits.get(path), known)
-                    ),
-                    "a drawing": repr(drawings),
-                    "the glossary": repr(terms),
-                }
-                name = f"page of {path}"
-                self._texts[path] = recall(self._cache, name, inputs, _PageText, make)
-            finally:
-                self._dialect.used_files = others
+            self._render([path])
         return self._texts[path]
+
+    def render(self, meanwhile: Callable[[], object]) -> None:
+        """Render all texts, with two processes if many have changed; `meanwhile` is called while
+        the second one begins."""
+        self._render([path for path in self._chapters if path != self._glossary], meanwhile)
+
+    def _render(self, paths: Sequence[str], meanwhile: Callable[[], object] = lambda: None) -> None:
+        """The texts of chapters, from the cache if none of their inputs has changed."""
+        recipes = [self._list_recipe(self._chapters[path]) for path in paths]
+        texts = recall_many(self._cache, _PageText, recipes, self._progress, meanwhile)
+        self._texts |= zip(paths, texts, strict=True)
+
+    def _list_recipe(self, chapter: Chapter) -> Recipe[_PageText]:
+        path = chapter.path
+        terms = self._find_terms(path)
+        with self._collect_files():
+            given = self._list_given(chapter)
+            drawings = tuple(self._find_drawings(chapter))
+            known = find_addresses(self._labelled, self._dialect, chapter)
+            inputs = {
+                **list_inputs(*given),
+                "the numbering of its tables and figures": repr((self._exhibits.get(path), known)),
+                "a drawing": repr(drawings),
+                "the glossary": repr(terms),
+            }
+        make = partial(self._make, given, terms, drawings, known)
+        return Recipe(f"page of {path}", inputs, make, chapter.title)
+
+    @contextmanager
+    def _collect_files(self) -> Iterator[set[str]]:
+        """The files that the dialect notes as used meanwhile, apart from those before."""
+        others, self._dialect.used_files = self._dialect.used_files, set()
+        try:
+            yield self._dialect.used_files
+        finally:
+            self._dialect.used_files = others
 
     def _list_given(self, chapter: Chapter) -> _Given:
         added = self._additions.get(chapter.path, NOTHING_ADDED)
@@ -160,9 +173,9 @@ class Texts:
         known: Mapping[str, Exhibit],
     ) -> _PageText:
         path = given[0].path
-        self._dialect.used_files.clear()
         is_glossary = path == self._glossary
-        text = DressedText(render_chapter(*given), is_glossary=is_glossary)
+        with self._collect_files() as used:
+            text = DressedText(render_chapter(*given), is_glossary=is_glossary)
         text.caption(self._exhibits.get(path, ()), known)
         text.mark_tables()
         text.mark_drawings(drawings)
@@ -174,8 +187,7 @@ class Texts:
         text.delay_images()
         body = text.write()
         sections, summary = tuple(read_sections(body)), summarise_page(body)
-        files = tuple(sorted(self._dialect.used_files))
-        return _PageText(body, sections, summary, has_terms, own, files)
+        return _PageText(body, sections, summary, has_terms, own, tuple(sorted(used)))
 
     def _find_drawings(self, chapter: Chapter) -> Iterator[str]:
         """The addresses of the drawings of a chapter that have one theme only; others query the

@@ -24,18 +24,26 @@
     return [line, way];
   }
 
-  function offer(tip, mark) {
-    mark.addEventListener("pointerenter", (event) => {
-      if (event.pointerType !== "touch") tip.showSoon(mark);
+  function offer(tip, selector) {
+    const find = ({ target }) => (target instanceof Element ? target.closest(selector) : null);
+    const isShown = (event) => tip.box.contains(event.target);
+    document.addEventListener("pointerover", (event) => {
+      if (event.pointerType === "touch") return;
+      const mark = find(event);
+      if (mark) tip.showSoon(mark);
+      else if (!isShown(event)) tip.hideSoon();
     });
-    mark.addEventListener("pointerleave", (event) => {
-      if (event.pointerType !== "touch") tip.hideSoon();
+    document.addEventListener("focusin", (event) => {
+      const mark = find(event);
+      if (mark?.matches(":focus-visible")) tip.show(mark);
     });
-    mark.addEventListener("focus", () => { if (mark.matches(":focus-visible")) tip.show(mark); });
-    mark.addEventListener("blur", tip.hideSoon);
+    document.addEventListener("focusout", tip.hideSoon);
     // The first tap of a finger shows what is said, the second one goes there.
-    mark.addEventListener("click", (event) => {
-      if (event.pointerType === "touch" && !mark.hasAttribute("aria-describedby")) {
+    document.addEventListener("click", (event) => {
+      const mark = find(event);
+      if (!mark) {
+        if (!isShown(event)) tip.hide();
+      } else if (event.pointerType === "touch" && !mark.hasAttribute("aria-describedby")) {
         event.preventDefault();
         tip.show(mark);
       }
@@ -46,12 +54,6 @@
     ["article sup.note a", "note.tip", "note-tip", readNote],
     ["article a.term", "term.tip", "term-tip", readTerm],
   ]) {
-    const marks = document.querySelectorAll(selector);
-    if (!marks.length) continue;
-    const tip = makeTip(id, kind, read);
-    for (const mark of marks) offer(tip, mark);
-    document.addEventListener("click", (event) => {
-      if (!event.target.closest(selector) && !tip.box.contains(event.target)) tip.hide();
-    });
+    if (document.querySelector(selector)) offer(makeTip(id, kind, read), selector);
   }
 })();
