@@ -87,7 +87,7 @@ def find_contents(tree: Tree, folder: str = "") -> Contents:
         top = path.split("/")[0] if "/" in path else ""
         if not contents.parts or contents.parts[-1][0] != top:
             contents.begin_part(top)
-        if path.endswith(MARKDOWN):
+        if path.endswith(MARKDOWN) and path != "SKILL.md":  # for agents, not a chapter
             contents.add(tree, path)
     contents.parts = [(name_part(top), chapters) for top, chapters in contents.parts if chapters]
     return contents

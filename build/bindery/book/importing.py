@@ -64,19 +64,20 @@ class Imported:
             [f"{counts}, {count_noun(len(self.left), 'Markdown file')} left out", *missing]
         )
 
-    def write_yaml(self) -> str:
-        """The text of chapters.yaml."""
+    def write_yaml(self, command: str) -> str:
+        """The text of chapters.yaml, which names the command that writes it."""
 
         def write(path: str) -> str:
             return write_scalar(posixpath.relpath(path, self.folder or "."))
 
-        source = self.contents.source or "the folders"
+        source = f" from {self.contents.source}" if self.contents.source else ""
         about = {"language": "en", **self.contents.about}
         authors = [f"  - {write_scalar(name)}" for name in about.get("authors", ())]
         address = about.get("repository")
         mark = "" if address else "# "
         lines = [
-            f"# `bindery import` wrote this from {source}. Later imports keep your edits.",
+            f"# `bindery {command}` wrote this{source}.",
+            "# `bindery import .` adds new chapters and keeps your edits.",
             f"title: {write_scalar(self.title)}",
             *(
                 f"{key}: {write_scalar(about[key])}"

@@ -3,8 +3,9 @@
     <!-- excerpt: scripts/train.py#loop -->
 
 What follows the path is a region, which the file marks in comments (`# region loop` and
-`# endregion loop`, or mdBook's `ANCHOR: loop` and `ANCHOR_END: loop`), or lines as GitHub names
-them (`#L10-L20`). Without it, the excerpt is the whole file.
+`# endregion loop`, mdBook's `ANCHOR: loop` and `ANCHOR_END: loop`, or MkDocs' `--8<-- [start:loop]`
+and `--8<-- [end:loop]`), or lines as GitHub names them (`#L10-L20`). Without it, the excerpt is the
+whole file.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from bindery.core.suggestions import suggest
 
 _LINES = re.compile(r"L(\d+)(?:-L?(\d+))?")
 _MARK = re.compile(
-    r"^\s*\W+\s*(?:(?P<start>region|ANCHOR:)|endregion|ANCHOR_END:)\s+(?P<name>[\w.-]+)\W*$"
+    r"^\s*\W+\s*(?:(?P<start>region\s|ANCHOR:\s|8<-+\s\[start:)|endregion\s"
+    r"|ANCHOR_END:\s|8<-+\s\[end:)\s*(?P<name>[\w.-]+)\W*$"
 )
 
 

@@ -316,6 +316,7 @@ def _check_keys(path: str, mapping: Any, what: str, keys: Sequence[str]) -> None
     for key in mapping:
         if key not in keys:
             hint = suggest(str(key), keys, f"keys: {', '.join(keys)}")
+            hint += "" if mapping[key] else "; put text with a comma in quotes"
             span = Span(path, mapping.lines[key])
             raise _BadDataError(_report(span, f"{what} has no '{key}'", hint))
 

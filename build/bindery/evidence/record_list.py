@@ -215,8 +215,8 @@ def clean_name(name: str) -> str:
     return path.rpartition(f"{RECORDS_FOLDER}/")[2]
 
 
-def format_record(entry: ListedRecord, record: Record | None) -> str:
-    """A record in full: what ran where and when, and every row."""
+def format_record(entry: ListedRecord, record: Record | None, limit: int | None = None) -> str:
+    """A record in full: what ran where and when, and every row, or as many as the limit."""
     pairs: list[tuple[str, Any]] = [("record", entry.record), ("state", entry.state)]
     if record is None:
         return _align(pairs)
@@ -247,10 +247,12 @@ def format_record(entry: ListedRecord, record: Record | None) -> str:
     empty = [key for key in keys if all(row.get(key) is None for row in record.results)]
     keys = [key for key in keys if key not in empty]
     head = [f"{key} [{record.units[key]}]" if key in record.units else key for key in keys]
-    rows = [head, *([_show(row.get(key)) for key in keys] for row in record.results)]
+    rows = [head, *([_show(row.get(key)) for key in keys] for row in record.results[:limit])]
     title = f"{count_noun(len(record.results), 'row')}, in base units"
     title += f", without values for {', '.join(empty)}" if empty else ""
-    return f"{text}\n{title}:\n\n{_align(rows)}"
+    more = len(record.results) - len(rows) + 1
+    rest = f"and {count_noun(more, 'more row')} in the file of the record\n" if more else ""
+    return f"{text}\n{title}:\n\n{_align(rows)}{rest}"
 
 
 def _join(values: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from bindery.markdown.positions import Locator
 PassageKind = Literal["paragraph", "heading", "cell"]
 Ranges = tuple[tuple[int, int], ...]
 _PassageRow = tuple[PassageKind, str, str, Ranges, Ranges, int, bool, int]
-_FenceRow = tuple[str, str, str, int, Span]
+_FenceRow = tuple[str, str, str, int, Span, bool]
 _Passages, _Fences = tuple[_PassageRow, ...], tuple[_FenceRow, ...]
 """Passages and blocks of code as they are stored, without their chapter."""
 
@@ -93,6 +93,8 @@ class Fence:
     line: int
     """The line in the file of the first line of code."""
     opening: Span
+    is_unclosed: bool
+    """Whether it goes on to the end of the chapter because no line closes it."""
     _chapter: Chapter = field(repr=False, hash=False, compare=False)
 
     def place(self, row: int, col: int = 0, width: int = 0) -> Span:
@@ -166,7 +168,15 @@ def _iterate_fences(chapter: Chapter) -> Iterator[_FenceRow]:
         language = info.split()[0].lower().strip("{}.") if info.strip("{}. ") else ""
         line = first + 1 + (token.type == "fence")
         span = Span(chapter.path, first + 1, col, max(len(opening.strip()), 1))
-        yield language, info, token.content, line, span
+        yield language, info, token.content, line, span, _is_unclosed(token, chapter.lines)
+
+
+def _is_unclosed(token: Token, lines: Sequence[str]) -> bool:
+    start, end = token.map or (0, 0)
+    if token.type != "fence" or any(line.strip() for line in lines[end:]):
+        return False
+    count = token.content.count("\n") + (token.content[-1:] not in ("", "\n"))
+    return count == end - start - 1  # one less if there is a closing line
 
 
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")

@@ -1,4 +1,4 @@
-"""The guide for authors: every command in it is run, on the book that it makes."""
+"""The guide for authors and the example of published figures: what they print works."""
 
 import re
 import shlex
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from fixture_types import Runner
 
-GUIDE = Path(__file__).parents[2] / "docs/guide.md"
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = DOCS / "guide.md"
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
 BLOCK = re.compile(r"(?:<!-- guide: (\S+) -->\n)?```(\w+)\n(.*?)```\n", re.DOTALL)
 
@@ -64,3 +65,20 @@ def test_what_the_guide_promises_of_check(tmp_path: Path, run_bindery: Runner) -
     assert run_bindery("init", folder=tmp_path).status == 0
     (tmp_path / "beginnings.md").write_text(chapter.replace("= 20`", "= 25`").split(" More on")[0])
     assert "error[wrong-arithmetic]" in run_bindery("check", folder=tmp_path).stdout
+
+
+def test_the_example_of_published_figures(tmp_path: Path, run_bindery: Runner) -> None:
+    """Its figures, schema and view, copied as they are, fill the table of the first example."""
+    assert run_bindery("init", folder=tmp_path).status == 0
+    blocks = {
+        language: text for _, language, text in BLOCK.findall((DOCS / "evidence.md").read_text())
+    }
+    (tmp_path / "data/accelerators.csv").write_text(blocks["csv"])
+    (tmp_path / "data/accelerators.yaml").write_text(blocks["yaml"])
+    (tmp_path / "views/accelerator_comparison.sql").write_text(blocks["sql"])
+    with (tmp_path / "beginnings.md").open("a") as chapter:
+        chapter.write("\n" + blocks["markdown"])
+    assert run_bindery("fill", folder=tmp_path).status == 0
+    assert "| A100 SXM " in (tmp_path / "beginnings.md").read_text()
+    ended = run_bindery("check", folder=tmp_path)
+    assert ended.stdout.endswith("0 errors, 0 warnings\n"), ended.stdout

@@ -272,7 +272,9 @@ CONVERTED = {
     "mkdocs": {
         "mkdocs.yml": "site_name: M\nnav: [index.md, b.md]\n",
         "docs/index.md": "# A\n\n!!! note\n    See [B](b/#b) and [B](/b/).\n",
-        "docs/b.md": '# B\n\n=== "Tab"\n    `x`\n\nH~2~O\n\n```py title="x.py"\nx = 1\n```\n',
+        "docs/b.md": '# B\n\n=== "Tab"\n    `x`\n\nH~2~O\n\n```py title="x.py"\nx = 1\n```\n\n'
+        '```py\n--8<-- "x.py:part"\n```\n',
+        "x.py": "# --8<-- [start:part]\nx = 1\n# --8<-- [end:part]\n",
     },
     "zensical": {
         "zensical.yml": "site_name: Z\nnav: [index.md, b.md]\n",

@@ -45,6 +45,7 @@ def test_a_new_author_has_a_book_in_two_commands(tmp_path: Path, run_bindery: Ru
         assert {name: (root / name).read_text() for name in files} == files
         assert (root / ".github/workflows/book.yml").exists()
         assert run_bindery("init", folder=root).status == 2
+        assert run_bindery("import", ".", folder=root).stdout == "chapters.yaml: up to date\n"
 
 
 def test_new_parts_are_listed_where_they_belong(make_book: BookMaker, run_bindery: Runner) -> None:

@@ -84,6 +84,19 @@ def test_a_record_that_the_book_cannot_use_is_refused(
 
 
 @pytest.mark.needs("git")
+def test_a_pull_request_shows_the_first_rows_of_a_long_record(
+    clone: Path, run_bindery: Runner
+) -> None:
+    """And how many more the record has, which `records` shows."""
+    rows = [{"name": f"row-{number}", "seconds": 0.5} for number in range(1, 23)]
+    (clone / PATH).write_text(make_record("timer", started="2026-11-25T17:00:00Z", results=rows))
+    assert run_bindery("submit", folder=clone).status == 0
+    request = (clone / "dist/pull-request.md").read_text()
+    assert "row-20  0.5\nand 2 more rows in the file of the record\n~~~~" in request
+    assert "row-22  0.5\n" in run_bindery("records", NAME, folder=clone).stdout
+
+
+@pytest.mark.needs("git")
 def test_a_demo_record_is_left_out(clone: Path, run_bindery: Runner) -> None:
     """And where there is nothing else, that is an error."""
     demo = PATH.replace("1125", "1124")

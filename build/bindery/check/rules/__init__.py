@@ -29,6 +29,7 @@ from bindery.check.rules import (
     repeated_caption,
     repeated_reference,
     stale_skill,
+    unclosed_fence,
     undated_claim,
     undefined_reference,
     unglossed_term,
@@ -72,6 +73,7 @@ _ALONE: tuple[Any, ...] = (
     undated_claim,
     wrong_arithmetic,
     broken_code,
+    unclosed_fence,
     bad_table,
     foreign_syntax,
 )

@@ -43,6 +43,8 @@ def check(scope: Scope) -> Iterator[Finding]:
     for _, fence in scope.iterate_fences():
         if fence.language not in _LANGUAGES or _SHOWS_OUTPUT.search(fence.info):
             continue
+        if fence.is_unclosed:  # and contains the rest of the chapter
+            continue
         if scope.is_generated(fence.opening.path, fence.opening.line):  # a part of a file
             continue
         fault = find_fault(fence.language, fence.code)

@@ -48,7 +48,9 @@ _LATEX = _Kind(
 """Its brackets are typed behind a backslash, which readers do not see."""
 
 _INCLUDE = _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}", "an include of mdBook", _INCLUDED + _OR_CONVERT)
-_SNIPPET = _Kind("--8<", r'^-+8<-+(?:[ \t]+"[^"\n]*")?$', "a snippet of MkDocs", _INCLUDED)
+_SNIPPET = _Kind(
+    "--8<", r'^-+8<-+(?:[ \t]+"[^"\n]*")?$', "a snippet of MkDocs", _INCLUDED + _OR_CONVERT
+)
 _IN_PROSE = (
     _Kind("{{#title", r"\{\{#title\b[^{}\n]*\}\}", "a page title of mdBook",
           "remove it: the title of a chapter is its first heading"),

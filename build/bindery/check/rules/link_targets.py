@@ -75,12 +75,12 @@ _OUTER = re.compile(r"(?:https?:)?//[\w-]+(?:\.[\w-]+)+(?::\d+)?/", re.I)
 
 def check(scope: Scope) -> Iterator[Finding]:
     for chapter, link, resolution in scope.iterate_links():
-        if found := _judge(link, resolution):
+        if found := _judge(scope, link, resolution):
             rule, message, hint = found
             yield rule.find_in_link(chapter, link, message, hint)
 
 
-def _judge(link: Link, resolution: Resolution) -> tuple[Rule, str, str] | None:
+def _judge(scope: Scope, link: Link, resolution: Resolution) -> tuple[Rule, str, str] | None:
     match resolution:
         case NothingThere(nearest=nearest):
             rule = MISSING_IMAGE if link.is_image else DEAD_LINK
@@ -112,7 +112,9 @@ def _judge(link: Link, resolution: Resolution) -> tuple[Rule, str, str] | None:
             message = "a folder has no anchors: GitHub opens the folder and ignores the anchor"
             hint = f"write '{written}'"
             if target is None:
-                hint = f"link to a chapter: '{readme}' is not listed in chapters.yaml"
+                exists = scope.tree.find_kind(readme)
+                lack = "is not listed in chapters.yaml" if exists else "does not exist"
+                hint = f"link to a chapter: '{readme}' {lack}"
             elif not target.slug:
                 hint += f"; note that '{readme}' has no anchor '#{slug}' either"
             return DIRECTORY_ANCHOR, message, hint

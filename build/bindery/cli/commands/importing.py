@@ -91,7 +91,7 @@ def _write_list(
     from bindery.rewrite.updating import update_list
 
     target = folder / FILE_NAME
-    text, summary, before = imported.write_yaml(), imported.summarise(), ""
+    text, summary, before = imported.write_yaml("import"), imported.summarise(), ""
     if target.exists():
         before = target.read_text(encoding="utf-8")
         if config:

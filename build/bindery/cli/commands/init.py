@@ -35,7 +35,7 @@ def init(folder: Path) -> None:
     imported = import_contents(folder)
     ours = {".gitignore": "/dist/\n", ".github/workflows/book.yml": read_starter("book.yml")}
     ours |= {"SKILL.md": read_starter("SKILL.md")} if is_new else {}
-    for name, text in {"chapters.yaml": imported.write_yaml(), **ours}.items():
+    for name, text in {"chapters.yaml": imported.write_yaml("init"), **ours}.items():
         if not (folder / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_whole(folder / name, text.encode())

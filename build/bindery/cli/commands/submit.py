@@ -11,6 +11,8 @@ import click
 from bindery.cli.console import print_troubles, root_option
 
 _REQUEST = "dist/pull-request.md"
+_MOST_ROWS = 20
+"""The rows of a record in the text of the pull request; the file of the record has all."""
 
 
 @click.command("submit")
@@ -69,7 +71,8 @@ def submit(names: tuple[str, ...], by: str, root: Path) -> None:
         for path, entry in chosen.items()
     }
     told = {
-        path: record_list.format_record(chosen[path], record) for path, record in records.items()
+        path: record_list.format_record(chosen[path], record, limit=_MOST_ROWS)
+        for path, record in records.items()
     }
     (root / _REQUEST).parent.mkdir(exist_ok=True)
     write_whole(root / _REQUEST, write_request(told).encode())

@@ -1,4 +1,4 @@
-"""Convert code blocks: titles, Quarto cells, mdBook's hidden lines and includes."""
+"""Convert code blocks: titles, Quarto cells, mdBook's hidden lines, included files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ INCLUDE = re.compile(
     r"\{\{#(?P<kind>include|rustdoc_include|playground)\s+(?P<path>[^\s:}]+)"
     r"(?::(?P<name>[A-Za-z][\w-]*)|:(?P<first>\d*)(?::(?P<last>\d+))?)?(?:\s[^}]*)?\}\}\s*$"
 )
+_SNIPPET = re.compile(
+    r'\s*-+8<-+\s+"(?P<path>[^\s:"]+)'
+    r'(?::(?P<name>[A-Za-z][\w-]*)|:(?P<first>\d*):(?P<last>\d+))?"\s*$'
+)
 
 
 class CodeConverter:
@@ -34,8 +38,6 @@ class CodeConverter:
         info, marks = fence["info"], fence["marks"]
         if marks[0] == ":":
             return None
-        if len(body) == 1 and (include := INCLUDE.match(body[0])):
-            return self.write_include(include)
         rest = [_ANNOTATION.sub(r"(\1)", line) for line in body]
         named = []
         if cell := _CELL.fullmatch(info) or _CODE.fullmatch(info):
@@ -50,6 +52,9 @@ class CodeConverter:
             # mdBook hides lines only in blocks labeled `rust`; `rs` marks this one as converted.
             info = f"rs{info.removeprefix('rust')}" if shown != rest else info
             rest = shown
+        include = INCLUDE.match(body[0]) or _SNIPPET.match(body[0]) if len(body) == 1 else None
+        if include and (excerpt := self.write_include(include)):
+            return [*named, *excerpt]
         if info == fence["info"] and rest == body:
             return None
         self.counts["code block"] += 1
@@ -57,15 +62,16 @@ class CodeConverter:
 
     def write_include(self, include: re.Match[str]) -> list[str] | None:
         """An excerpt that `bindery fill` keeps up to date; None if the file has no such part."""
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(self.path), include["path"]))
-        if path.endswith(".md"):
-            return None
         first, last, part = include["first"], include["last"], include["name"] or ""
         if first or last:
             part = f"L{first or 1}" + (f"-L{last}" if last else "")
-        name = f"{path}#{part}" if part else path
-        excerpt = self.places.find_excerpt(name)
-        if excerpt.fault:
-            return None
-        self.counts["excerpt"] += 1
-        return write_excerpt(name, excerpt.text, excerpt.language)
+        # MkDocs looks in the root unless its settings say otherwise, usually the chapters' folder.
+        is_snippet = include.re is _SNIPPET
+        for base in ("", self.places.folder) if is_snippet else (posixpath.dirname(self.path),):
+            path = posixpath.normpath(posixpath.join(base, include["path"]))
+            name = f"{path}#{part}" if part else path
+            excerpt = self.places.find_excerpt(name)
+            if not excerpt.fault and not path.endswith(".md"):
+                self.counts["excerpt"] += 1
+                return write_excerpt(name, excerpt.text, excerpt.language)
+        return None
