@@ -17,9 +17,9 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _FEW = 8
-"""So many items take longer than starting a second process."""
+"""With fewer items, starting a second process takes longer than it saves."""
 _SHARES = 1000
-"""At most so many shares: their numbers have to fit into a pipe, which holds 64 KiB on Linux."""
+"""The queue has at most this many entries, which have to fit into a pipe: 64 KiB on Linux."""
 
 
 def share_work(

@@ -105,7 +105,8 @@ class Gathering:
         return self._traced[name]
 
     def finish(self, quoted: Iterable[str]) -> Evidence:
-        """The evidence, once: the numbers of quoted views are traced."""
+        """The evidence, with the numbers of quoted views traced. Call this once: it closes the
+        database."""
         tables, findings, broken = self._tables, self._findings, self._broken
         provenance = {}
         for name in [name for name in dict.fromkeys(quoted) if name in tables]:

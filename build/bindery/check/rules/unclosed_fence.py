@@ -19,8 +19,7 @@ RULE = Rule("unclosed-fence", Severity.ERROR, "a code block is never closed")
 def check(scope: Scope) -> Iterator[Finding]:
     for _, fence in scope.iterate_fences():
         if fence.is_unclosed:
-            message = f"the fence of line {fence.opening.line} is never closed"
             hint = "close it below the code"
             if not fence.info:
                 hint += "; if this line should close a block, compare it with the fences above"
-            yield RULE.find(fence.opening, message, hint)
+            yield RULE.find(fence.opening, "this code block is never closed", hint)

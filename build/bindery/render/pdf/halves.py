@@ -1,9 +1,9 @@
-"""A long book is laid out and drawn in two halves, each by a processor of its own.
+"""Lays out and draws a long book in two halves at the same time, one per processor.
 
-The second half begins with the opener of a part, which begins a page. Its numbers of pages are
-known as soon as the first half is laid out, and the numbers beside links as soon as both are. Then
-both are drawn, and `joining` makes them one file. Without a second process one half follows the
-other, and the file has the same bytes.
+The second half begins with the opener of a part, which starts a new page. Its page numbers are
+known once the first half is laid out, and the page numbers beside links once both are. Then both
+are drawn, and `joining` merges them. With one processor the halves are made one after the other,
+and the file has the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHARACTERS_OF_PAGE = 1500
 """Estimated characters per page, for the number of digits of page numbers: too many digits leave a
 gap after links, too few need a second layout."""
 _LONG = 40
-"""Estimated pages of a book that is worth two processes."""
+"""A book with fewer estimated pages is made in one piece."""
 Numbers = Mapping[str, int]
 
 
@@ -134,7 +134,7 @@ Written = list[tuple[bytes, BoxReader]]
 
 
 def _write_in_turn(halves: Sequence[Half], digits: int) -> Written | None:
-    """Write each half; None if the numbers of pages have more digits."""
+    """Write each half; None if page numbers have more digits."""
     count, numbers = 0, dict[str, int]()
 
     def find_first() -> int:

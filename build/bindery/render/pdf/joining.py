@@ -43,7 +43,7 @@ def _add(whole: pikepdf.Pdf, more: pikepdf.Pdf) -> None:
 
 
 def _rename_fonts(fonts: Any) -> None:
-    """Both files have some letters of the same fonts: the tags in front of their names differ."""
+    """Both files embed subsets of the same fonts; a subset needs a name that no other has."""
     for font in fonts.values():
         tag, plus, name = str(font.BaseFont).partition("+")
         renamed = pikepdf.Name(f"{tag.translate(_NEXT_LETTERS)}{plus}{name}")
@@ -54,7 +54,7 @@ def _rename_fonts(fonts: Any) -> None:
 
 
 def _add_tags(tree: Any, more: Any, pages: Sequence[pikepdf.Page]) -> None:
-    """Add the elements of some pages, whose contents and links get numbers that are free."""
+    """Add the tags of some pages, and renumber what refers to them with free numbers."""
     top = tree.K[0]
     for element in more.K[0].K:
         element.P = top
@@ -73,7 +73,8 @@ def _add_tags(tree: Any, more: Any, pages: Sequence[pikepdf.Page]) -> None:
 
 
 def _add_names(tree: Any, more: Any) -> None:
-    """Add the entries of a tree of names, which has to be sorted; of two the first counts."""
+    """Add the entries of a tree of names, which has to be sorted. A name that is there already
+    keeps its place."""
     entries: dict[bytes, tuple[Any, Any]] = {}
     for names in (list(more.Names), list(tree.Names)):
         pairs = zip(names[::2], names[1::2], strict=True)
@@ -82,7 +83,7 @@ def _add_names(tree: Any, more: Any) -> None:
 
 
 def _add_outline(outline: Any, more: Any) -> None:
-    """Put the entries of one outline behind those of another."""
+    """Append the entries of one outline to another."""
     entry = more.First
     while entry is not None:
         entry.Parent = outline
