@@ -73,18 +73,18 @@ def format_head(finding: Finding) -> str:
     return show_hidden(f"{place}: {finding.severity}[{finding.rule}]: {finding.message}")
 
 
-_SHOWN = 100
-"""Characters of a line that are shown."""
+_LINE_WIDTH = 100
+"""Characters of a long line that are shown."""
 
 
 def _cut_around(source: str, start: int, width: int) -> tuple[str, int, int]:
     """As much of a line as is shown, around the marked text."""
     width = min(width, max(len(source) - start, 1))
-    if len(source) <= _SHOWN:
+    if len(source) <= _LINE_WIDTH:
         return source, start, width
-    width = min(width, _SHOWN - 20)
-    first = max(0, min(start - 30, len(source) - _SHOWN))
-    last = min(len(source), first + _SHOWN)
+    width = min(width, _LINE_WIDTH - 20)
+    first = max(0, min(start - 30, len(source) - _LINE_WIDTH))
+    last = min(len(source), first + _LINE_WIDTH)
     head, tail = ("…" if first else ""), ("…" if last < len(source) else "")
     return head + source[first:last] + tail, start - first + len(head), width
 
