@@ -3,13 +3,15 @@ output needs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
+from msgspec import Raw, Struct
+from msgspec.structs import asdict
+
 from bindery.core.cache import Cache
-from bindery.core.facts import Facts, make_reader, write_value
+from bindery.core.facts import Facts, StoredFacts, decode, encode
 from bindery.core.model import (
     Anchor,
     Chapter,
@@ -26,17 +28,20 @@ from bindery.core.second_process import share_work
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-_FIELDS = {
-    "title": str,
-    "anchors": tuple[Anchor, ...],
-    "links": tuple[Link, ...],
-    "definitions": tuple[Definition, ...],
-    "footnotes": tuple[Footnote, ...],
-    "open_references": tuple[OpenReference, ...],
-    "excuses": tuple[Excuse, ...],
-    "inventory": Inventory,
-    "findings": tuple[Finding, ...],
-}
+
+class _Stored(Struct):
+    """What is kept of a chapter: all but its source, which is at hand, and its tokens."""
+
+    title: str
+    anchors: tuple[Anchor, ...]
+    links: tuple[Link, ...]
+    definitions: tuple[Definition, ...]
+    footnotes: tuple[Footnote, ...]
+    open_references: tuple[OpenReference, ...]
+    excuses: tuple[Excuse, ...]
+    inventory: Inventory
+    findings: tuple[Finding, ...]
+    facts: StoredFacts
 
 
 class _LazyTokens(Sequence["Token"]):
@@ -63,8 +68,7 @@ class _LazyTokens(Sequence["Token"]):
         return iter(self._tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Manuscript:
+class Manuscript(Struct, frozen=True):
     """A chapter that is not parsed yet."""
 
     path: str
@@ -79,17 +83,17 @@ class Manuscript:
 
         return parse_chapter(self.path, self.source, self.title, maths=self.maths)
 
-    def restore(self, stored: Any) -> Chapter:
+    def restore(self, written: Raw) -> Chapter:
         """The chapter from what `write_chapter` wrote."""
-        values = {key: make_reader(kind)(stored[key]) for key, kind in _FIELDS.items()}
-        facts, tokens = Facts(stored["facts"]), _LazyTokens(self.parse)
-        return Chapter(path=self.path, source=self.source, tokens=tokens, facts=facts, **values)
+        values = asdict(decode(written, _Stored))
+        values["facts"] = Facts(values["facts"])
+        return Chapter(self.path, source=self.source, tokens=_LazyTokens(self.parse), **values)
 
     def recall(self, cache: Cache) -> Chapter | None:
         """The chapter as `parse` returns it, with the facts that earlier builds worked out."""
         return cache.read(f"text of {self.path}", self._list_inputs(), self.restore)
 
-    def store(self, cache: Cache, written: Any) -> None:
+    def store(self, cache: Cache, written: Raw | Mapping[str, Any]) -> None:
         cache.store(f"text of {self.path}", self._list_inputs(), written)
 
     def keep(self, cache: Cache, chapter: Chapter, *, is_stored: bool, is_recalled: bool) -> None:
@@ -113,10 +117,10 @@ class Manuscript:
         }
 
 
-def write_chapter(chapter: Chapter) -> dict[str, Any]:
-    """A chapter and its facts as JSON."""
-    fields: dict[str, Any] = {key: write_value(getattr(chapter, key)) for key in _FIELDS}
-    return {**fields, "facts": chapter.facts.write()}
+def write_chapter(chapter: Chapter) -> Mapping[str, Any]:
+    """A chapter and its facts, for `encode`."""
+    values = {name: getattr(chapter, name) for name in _Stored.__struct_fields__}
+    return {**values, "facts": chapter.facts.write()}
 
 
 def read_chapters(
@@ -138,13 +142,13 @@ def read_chapters(
         prepare(chapter)
         return chapter
 
-    def write(one: Manuscript) -> dict[str, Any]:
-        written = write_chapter(parse(one))
+    def write(one: Manuscript) -> Raw:
+        written = Raw(encode(write_chapter(parse(one))))
         if cache:
             one.store(cache, written)
         return written
 
-    def restore(one: Manuscript, written: Any) -> Chapter:
+    def restore(one: Manuscript, written: Raw) -> Chapter:
         stored.add(one.path)
         return one.restore(written)
 

@@ -6,9 +6,9 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
@@ -17,8 +17,7 @@ from bindery.core.model import refuse
 from bindery.core.repository import MARKDOWN, Tree
 
 
-@dataclass
-class Contents:
+class Contents(Struct):
     """A book's contents; paths are relative to the root of the tree."""
 
     source: str

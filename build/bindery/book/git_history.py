@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+
+from msgspec import Struct
 
 from bindery.core.control_characters import show_controls
 from bindery.core.model import ConfigError, Finding, Span
@@ -114,8 +115,7 @@ def find_last_changes(root: Path, refs: str) -> dict[str, str]:
     return days
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """A commit. `time` is the committer's, as in 2026-11-20T10:30:00+01:00."""
 
     id: str
@@ -132,8 +132,7 @@ class Commit:
         return self.time[:10]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """The commits behind a build, newest first, and their tags."""
 
     commits: tuple[Commit, ...]
@@ -141,8 +140,7 @@ class History:
     """Tag names by commit id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """Lines that a commit removed from a file, and the lines that replaced them."""
 
     first: int

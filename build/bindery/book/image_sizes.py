@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 import warnings
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bindery.core.config import Config
 from bindery.core.model import ResolvedBook, Span, ToFile
@@ -21,8 +22,7 @@ _PHOTO = 0.6
 """A PNG with more bytes per pixel must be a photo: drawings need a third of this."""
 
 
-@dataclass(frozen=True, slots=True)
-class LargeImage:
+class LargeImage(Struct, frozen=True):
     """An image that is larger than needed, by its header."""
 
     path: str

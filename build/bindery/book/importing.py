@@ -5,8 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.book.foreign_contents import Contents, find_contents, name_part
 from bindery.book.load import is_left_out
@@ -24,8 +26,7 @@ _HEADING_ID = re.compile(r"\s*(?:\{[^{}]*\}|\[\[[\w.-]+\]\])\s*$")
 """An anchor after a heading, as in other tools."""
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """The contents of a book, and the other values for its chapters.yaml."""
 
     title: str

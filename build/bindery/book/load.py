@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from bindery.book.cached_chapters import Manuscript, read_chapter, read_chapters
 from bindery.core.cache import Cache
@@ -15,8 +16,7 @@ from bindery.core.repository import MARKDOWN, Tree, join_lines
 from bindery.core.suggestions import suggest
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A book as read from disk, and what could not be read."""
 
     book: Book

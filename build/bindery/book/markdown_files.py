@@ -10,8 +10,10 @@ import html
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.book.resolve import resolve_book
 from bindery.core.config import FILE_NAME, Config
@@ -25,8 +27,7 @@ _HIDDEN_FOLDERS = (".github",)
 """Hidden folders whose Markdown GitHub shows to readers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A Markdown file: its raw text, and parsed."""
 
     text: str
@@ -37,8 +38,7 @@ class Document:
         return self.chapter.path
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """A replacement within one line."""
 
     span: Span

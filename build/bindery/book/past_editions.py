@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import zip_longest
 from pathlib import Path
+
+from msgspec import Struct
 
 from bindery.book.git_history import (
     Commit,
@@ -35,8 +36,7 @@ _Pairs = tuple[tuple[str, str], ...]
 _WORD = re.compile(r"(?<!\S)\S*?[^\W_]\S*")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A commit's changes to a chapter, or to records and data."""
 
     place: int
@@ -51,8 +51,7 @@ class Change:
     """Records and data files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """A chapter by path, or records and data if empty, with its changes, newest first."""
 
     path: str
@@ -76,8 +75,7 @@ class Subject:
         return len({file for change in self.changes for file in change.files})
 
 
-@dataclass(frozen=True, slots=True)
-class PastEdition:
+class PastEdition(Struct, frozen=True):
     """An edition: its tag, empty for changes since the last one, and its changes."""
 
     tag: str
@@ -88,8 +86,7 @@ class PastEdition:
     """Its part of the change log, in Markdown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Editions:
+class Editions(Struct, frozen=True):
     """All editions and commits of a book, newest first."""
 
     editions: tuple[PastEdition, ...]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from bindery.core.model import (
     Book,
@@ -80,8 +81,7 @@ def resolve_book(
     return ResolvedBook(book, links)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """A link to a path, split into parts."""
 
     typed: str

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.book.git_history import ask_git
 from bindery.core.build_date import read_epoch
@@ -12,8 +14,7 @@ from bindery.core.config import Config
 from bindery.core.model import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class Edition:
+class Edition(Struct, frozen=True):
     """`date` is that of SOURCE_DATE_EPOCH if set, else of the commit, else today, in UTC."""
 
     version: str

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.check.finding_identity import Identity, identify_finding
 from bindery.core.model import Finding, Severity, Span, refuse
@@ -19,8 +21,7 @@ RULE = "gone-finding"
 _REPAIR = "fix the line, or delete the file and write it again with `--write-baseline`"
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """An accepted finding, how often it is accepted, and its line in the file."""
 
     identity: Identity
@@ -28,8 +29,7 @@ class Acceptance:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Sifted:
+class Sifted(Struct, frozen=True):
     """Findings sorted by the baseline."""
 
     fresh: tuple[Finding, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bindery.core.model import Finding
 
@@ -15,8 +16,7 @@ other end must not make a new finding."""
 _READ = 50 * _REACH
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Identity:
+class Identity(Struct, frozen=True, order=True):
     """A finding without its position: file, rule, and the words around the marked text."""
 
     path: str

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from bindery.book.diagrams import compare_drawings, find_drawings, list_diagrams
 from bindery.book.glossary import is_glossary
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from bindery.evidence.gather import Gathering
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(Struct, frozen=True):
     """A book, where its links lead, what its views give, and all that is wrong with it."""
 
     config: Config

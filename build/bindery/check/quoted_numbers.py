@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from bindery.check.inspect import Inspection
 from bindery.core.wording import Wording
@@ -31,8 +32,7 @@ _LONGEST_ADDRESS = 46
 _SHORTEST_NAME = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Quoted:
+class Quoted(Struct, frozen=True):
     """Sound quotations per chapter, and the records behind them, numbered in book order."""
 
     chapters: Mapping[str, tuple[Region | Value, ...]]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
+
+from msgspec import Struct
 
 _MONTHS = (
     "January February March April May June July August September October November December".split()
@@ -108,8 +109,7 @@ _PARTS = {
 """The last month of a part of a year."""
 
 
-@dataclass(frozen=True, slots=True)
-class DatedClaim:
+class DatedClaim(Struct, frozen=True):
     """The words that tie a sentence to a time, and the last day that they refer to."""
 
     start: int

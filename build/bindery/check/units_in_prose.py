@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bindery.markdown.prose import Passage
 
@@ -120,8 +121,7 @@ _EXPLAINED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Slip:
+class Slip(Struct, frozen=True):
     """A wrong unit: its position, the reason, and a correction."""
 
     start: int
@@ -151,8 +151,7 @@ def find_slips(passage: Passage) -> Iterator[Slip]:
     yield from sorted(slips, key=lambda slip: (slip.start, slip.end))
 
 
-@dataclass(frozen=True, slots=True)
-class _Amount:
+class _Amount(Struct, frozen=True):
     """An amount or rate of bits or bytes, and the words around it."""
 
     number: str

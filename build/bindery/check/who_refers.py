@@ -6,8 +6,9 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from bindery.book.markdown_files import Document, resolve_documents
 from bindery.check.inspect import Inspection
@@ -35,8 +36,7 @@ from bindery.markdown.prose import read_fences
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|mailto:")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Reference:
+class Reference(Struct, frozen=True, order=True):
     """A reference and its place."""
 
     span: Span
@@ -46,8 +46,7 @@ class Reference:
     """The text at that place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The targets to search for. One name can set several fields: a tool and all that belongs to
     it."""
 

@@ -6,25 +6,26 @@ folder at any time.
 
 It is in the user's cache folder rather than in the book: watchers and tools that walk the book do
 not see it, and a read-only book can be checked. Each result is a file of its own, a checksum
-followed by JSON, which is moved into place once it is whole. If two builds write the same result,
-the last one wins.
+followed by MessagePack, which is moved into place once it is whole. If two builds write the same
+result, the last one wins.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from bindery.core.facts import MISFITS, Facts, make_reader, write_value
+import msgspec
+from msgspec import Raw, Struct
+
+from bindery.core.facts import UNSTORABLE, Facts, StoredFacts, decode, encode
 from bindery.core.second_process import share_work
 
 T = TypeVar("T")
@@ -36,6 +37,11 @@ MAX_BYTES = 256_000_000
 def find_folder() -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "bindery"
+
+
+class _Entry(Struct):
+    inputs: dict[str, str]
+    value: Raw
 
 
 class Cache:
@@ -50,24 +56,23 @@ class Cache:
         self.rebuilt: dict[str, str] = {}
         """The reason for each result that was rebuilt, by its name."""
 
-    def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Any], T]) -> T | None:
+    def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Raw], T]) -> T | None:
         """The result stored under a name, if its inputs are unchanged. `inputs` maps what the user
-        calls each input to its content; `restore` turns JSON back into the result."""
+        calls each input to its content; `restore` turns what was stored back into the result."""
         wanted = _hash_inputs(inputs)
         try:
             checksum, _, text = self._find(name).read_bytes().partition(b"\n")
             if checksum != _hash(text):
                 raise ValueError("the checksum is wrong")
-            entry = json.loads(text)
-            stored = entry["inputs"]
-            changed = [each for each in wanted if stored.get(each) != wanted[each]]
+            entry: _Entry = decode(text, _Entry)
+            changed = [each for each in wanted if entry.inputs.get(each) != wanted[each]]
             if not changed:
-                result = restore(entry["value"])
+                result = restore(entry.value)
                 self.reused += 1
                 return result
         except FileNotFoundError:
             self.rebuilt[name] = "not in the cache"
-        except (OSError, *MISFITS):
+        except (OSError, ValueError, msgspec.DecodeError):
             self.rebuilt[name] = "the cached copy is damaged"
         else:
             self.rebuilt[name] = f"{' and '.join(changed)} changed"
@@ -75,9 +80,8 @@ class Cache:
 
     def store(self, name: str, inputs: Mapping[str, str], value: Any) -> None:
         """Store a result. If that fails, as on a full disk, the next build makes it again."""
-        entry = {"inputs": _hash_inputs(inputs), "value": value}
-        text = _encode(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, *UNSTORABLE):
+            text = encode({"inputs": _hash_inputs(inputs), "value": value})
             self._folder.mkdir(parents=True, exist_ok=True)
             handle, unfinished = tempfile.mkstemp(prefix="unfinished-", dir=self._folder)
             try:
@@ -96,21 +100,17 @@ class Cache:
         result = self.recall(name, inputs, kind)
         if result is None:
             result = make()
-            self.store(name, inputs, {"result": write_value(result)})
+            self.store(name, inputs, result)
         return result
 
     def recall(self, name: str, inputs: Mapping[str, str], kind: type[T]) -> T | None:
         """The result of this type that `derive` has stored."""
 
-        def restore(stored: Any) -> T:
-            result: T = make_reader(kind)(stored["result"])
-            return result
-
-        return self.read(name, inputs, restore)
+        return self.read(name, inputs, lambda stored: cast(T, decode(stored, kind)))
 
     def open_facts(self, name: str, inputs: Mapping[str, str]) -> Facts:
         """The stored facts that depend on these inputs. New ones are stored at the end."""
-        facts = self.read(name, inputs, Facts) or Facts()
+        facts = Facts(self.recall(name, inputs, StoredFacts))
         reason = self.rebuilt.pop(name, "")
 
         def store() -> None:
@@ -162,7 +162,7 @@ class LiveCache(Cache):
         super().__init__(root)
         self._known: dict[str, tuple[Mapping[str, str], Any]] = {}
 
-    def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Any], T]) -> T | None:
+    def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Raw], T]) -> T | None:
         known, result = self._known.get(name, (None, None))
         if known != inputs:
             result = super().read(name, inputs, restore)
@@ -178,8 +178,7 @@ def recall(
     return make() if cache is None else cache.derive(name, inputs, kind, make)
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe(Generic[T]):
+class Recipe(Struct, Generic[T], frozen=True):
     """A result that may be in the cache: its name, its inputs, what makes it, and the name that
     the user is shown meanwhile."""
 
@@ -208,33 +207,32 @@ def recall_many(
     def make(one: Recipe[T]) -> T:
         result = one.make()
         if cache:
-            cache.store(one.name, one.inputs, {"result": write_value(result)})
+            cache.store(one.name, one.inputs, result)
         return result
 
     def make_here(one: Recipe[T]) -> T:
         progress(one.title)
         return make(one)
 
-    def read(one: Recipe[T], written: Any) -> T:
+    def read(one: Recipe[T], written: Raw) -> T:
         progress(one.title)
-        result: T = make_reader(kind)(written)
-        return result
+        return cast(T, decode(written, kind))
 
-    made = iter(share_work(missing, make_here, lambda one: write_value(make(one)), read, meanwhile))
+    made = iter(share_work(missing, make_here, make, read, meanwhile))
     return [next(made) if result is None else result for result in found]
 
 
-def _encode(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")
+def _hash(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
-def _hash(text: bytes) -> bytes:
-    return hashlib.sha256(text).hexdigest().encode()
+def _hash_text(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _hash_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
     texts = {**inputs, "bindery": _describe_program()}
-    return {name: _hash(_encode(text)).decode() for name, text in texts.items()}
+    return {name: _hash_text(text) for name, text in texts.items()}
 
 
 @cache

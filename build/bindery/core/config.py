@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from msgspec import Struct, field
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -49,8 +49,7 @@ _MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4}
 _FILE_STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class ChapterEntry:
+class ChapterEntry(Struct, frozen=True):
     """A chapter as it is listed. `path` is relative to the root."""
 
     path: str
@@ -58,14 +57,12 @@ class ChapterEntry:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PartEntry:
+class PartEntry(Struct, frozen=True):
     title: str
     chapters: tuple[ChapterEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     """Where the files of the book are on the web."""
 
     url: str
@@ -75,8 +72,7 @@ class Repository:
     """Where "edit this page" leads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """A chapter that has moved: its old path leads to its new one."""
 
     old: str
@@ -84,8 +80,7 @@ class Move:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEntry:
+class ToolEntry(Struct, frozen=True):
     """A companion tool that the book runs, and how far its output can be repeated."""
 
     name: str
@@ -100,8 +95,7 @@ class ToolEntry:
     """Whether it declares calculators, which the site turns into interactive pages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """How the author wants the outputs to look."""
 
     html: str = ""
@@ -126,8 +120,7 @@ class Style:
         return (self.html, self.pdf, self.epub, self.logo, self.favicon, *fonts)
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """`chapters.yaml`, read and checked. All paths are POSIX, relative to `root`."""
 
     root: Path

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from bindery.core.facts import Facts
 
@@ -26,8 +27,7 @@ class Severity(enum.StrEnum):
     OFF = "off"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(Struct, frozen=True, order=True):
     """A position in a text file, and the width of the marked text."""
 
     path: str
@@ -41,8 +41,7 @@ class Span:
         return cls(path, 1, 1, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A problem at one position. `rule` is an id from build/docs/rules.md."""
 
     span: Span
@@ -84,8 +83,7 @@ LinkKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A link or an image.
 
     `raw` is exactly what the author typed as the destination; `destination` is the same without
@@ -111,8 +109,7 @@ class Link:
         return self.kind == "html-source"
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """A link definition: `[label]: destination "title"`."""
 
     label: str
@@ -135,8 +132,7 @@ class Definition:
         return Link(self.raw, self.destination, self.destination_span, "definition")
 
 
-@dataclass(frozen=True, slots=True)
-class Footnote:
+class Footnote(Struct, frozen=True):
     """A footnote: `[^label]: text`. `span` is that of the label with its brackets."""
 
     label: str
@@ -147,8 +143,7 @@ class Footnote:
 BracketShape = Literal["full", "collapsed", "shortcut", "footnote"]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenReference:
+class OpenReference(Struct, frozen=True):
     """Brackets that would be a link or a footnote reference if their label were defined:
     `[text][label]`, `[label][]`, `[label]`, `[^label]`."""
 
@@ -162,8 +157,7 @@ class OpenReference:
     """The character after them; empty at the end of a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(Struct, frozen=True):
     """A link target. `level` is 0 for an explicit `<a id>` or `<a name>`."""
 
     slug: str
@@ -172,8 +166,7 @@ class Anchor:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Excuse:
+class Excuse(Struct, frozen=True):
     """An inline comment that excuses a finding and gives the reason."""
 
     rule: str
@@ -183,8 +176,7 @@ class Excuse:
     """The line whose finding is excused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(Struct, frozen=True):
     """The contents of a chapter, to compare with an output.
 
     Each entry starts with the id that renderers write into the output, so that missing ones are
@@ -206,14 +198,13 @@ def _split_lines(source: str) -> tuple[str, ...]:
     return tuple(source.split("\n"))
 
 
-@dataclass(frozen=True, slots=True)
-class Chapter:
+class Chapter(Struct, frozen=True, eq=False):
     """A parsed Markdown file of the book. It never changes its path."""
 
     path: str
     title: str
     source: str
-    tokens: Sequence[Token] = field(repr=False, hash=False, compare=False, default=())
+    tokens: Sequence[Token] = ()
     anchors: tuple[Anchor, ...] = ()
     links: tuple[Link, ...] = ()
     definitions: tuple[Definition, ...] = ()
@@ -223,7 +214,7 @@ class Chapter:
     inventory: Inventory = Inventory()
     findings: tuple[Finding, ...] = ()
     """Findings of the parser: tags that a browser would swallow, malformed excuses."""
-    facts: Facts = field(repr=False, hash=False, compare=False, default_factory=Facts)
+    facts: Facts = field(default_factory=Facts)
     """Facts about this chapter alone."""
 
     @property
@@ -236,16 +227,14 @@ class Chapter:
         return tuple(entry.link for entry in self.definitions if not entry.is_used)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A titled group of chapters; the part without a title is the front matter."""
 
     title: str
     chapters: tuple[Chapter, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Book:
+class Book(Struct, frozen=True):
     """The chapters in reading order."""
 
     parts: tuple[Part, ...]
@@ -258,16 +247,14 @@ class Book:
 # --- where a link leads ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ToChapter:
+class ToChapter(Struct, frozen=True):
     """A chapter, or an anchor in it."""
 
     path: str
     slug: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ToFile:
+class ToFile(Struct, frozen=True):
     """A file or folder of the repository that is not a chapter."""
 
     path: str
@@ -275,8 +262,7 @@ class ToFile:
     is_folder: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ToWeb:
+class ToWeb(Struct, frozen=True):
     """A URL with a scheme: http, https, mailto, ..."""
 
     url: str
@@ -285,16 +271,14 @@ class ToWeb:
 Target = ToChapter | ToFile | ToWeb
 
 
-@dataclass(frozen=True, slots=True)
-class NothingThere:
+class NothingThere(Struct, frozen=True):
     """No such file. `nearest` is the most similar path, as the author would type it."""
 
     path: str
     nearest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NoDestination:
+class NoDestination(Struct, frozen=True):
     """The destination is empty, prose, or an address without a host."""
 
     reason: str
@@ -304,8 +288,7 @@ class NoDestination:
     """What to do if nothing is similar."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnchor:
+class NoAnchor(Struct, frozen=True):
     """The chapter exists, but the anchor does not."""
 
     chapter: str
@@ -319,8 +302,7 @@ class NoAnchor:
     """False if the file is Markdown outside the book."""
 
 
-@dataclass(frozen=True, slots=True)
-class FolderAnchor:
+class FolderAnchor(Struct, frozen=True):
     """`folder#anchor`: GitHub ignores the anchor, though `folder` alone works."""
 
     readme: str
@@ -329,8 +311,7 @@ class FolderAnchor:
     target: ToChapter | None
 
 
-@dataclass(frozen=True, slots=True)
-class WrongCase:
+class WrongCase(Struct, frozen=True):
     """The path differs in case: dead on GitHub, alive on a case-insensitive file system."""
 
     actual: str
@@ -340,16 +321,14 @@ class WrongCase:
     """The anchor, if the file does not have it either."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(Struct, frozen=True):
     """The path leaves the repository through `..` or a symbolic link."""
 
     path: str
     through_link: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NestedUrl:
+class NestedUrl(Struct, frozen=True):
     """A URL wrapped in a URL, usually by a careless search and replace."""
 
     inner: str
@@ -360,8 +339,7 @@ Failure = NothingThere | NoDestination | NoAnchor | FolderAnchor | WrongCase | O
 Resolution = Target | Failure
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedBook:
+class ResolvedBook(Struct, frozen=True):
     """A book and its link targets. The checker and the renderers use the same values."""
 
     book: Book

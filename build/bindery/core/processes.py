@@ -15,10 +15,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from bindery.core.process_family import Family
@@ -38,8 +39,7 @@ Clock = Callable[[], float]
 Completed = subprocess.CompletedProcess[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Resource limits of a run."""
 
     seconds: float
@@ -50,8 +50,7 @@ class Limits:
     """Time to write results after SIGTERM."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How a limited run ended. `code` is negative for a signal."""
 
     code: int
@@ -164,8 +163,7 @@ def _start(
         raise CommandMissingError(str(error)) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """A program running within limits."""
 
     process: subprocess.Popen[bytes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
@@ -12,6 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
+
+from msgspec import DecodeError, Raw
+
+from bindery.core.facts import decode, encode
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -26,13 +29,13 @@ def share_work(
     items: Sequence[S],
     here: Callable[[S], T],
     there: Callable[[S], Any],
-    read: Callable[[S, Any], T],
+    read: Callable[[S, Raw], T],
     meanwhile: Callable[[], object] = lambda: None,
 ) -> list[T]:
     """The result of each item, in two processes if they are many. A copy of this process begins
     while this one calls `meanwhile`; then each of the two takes the next item that is left. This
-    process calls `here`; the copy calls `there`, which returns JSON, and `read` makes the result
-    of that."""
+    process calls `here`; the copy calls `there`, whose value is sent encoded, and `read` makes the
+    result of that."""
     if len(items) < _FEW or not has_second_processor():
         meanwhile()
         return [here(item) for item in items]
@@ -46,10 +49,10 @@ def share_work(
             while number := queue.read(2):
                 yield from range(int.from_bytes(number, "big"), len(items), shares)
 
-        wait = start_copy(lambda: [[index, there(items[index])] for index in take()])
+        wait = _start_copy(lambda: [(index, there(items[index])) for index in take()])
         meanwhile()
         done = {index: here(items[index]) for index in take()}
-    done |= {index: read(items[index], value) for index, value in wait() or ()}
+    done |= {index: read(items[index], value) for index, value in wait()}
     return [done[index] if index in done else here(item) for index, item in enumerate(items)]
 
 
@@ -60,29 +63,30 @@ def has_second_processor() -> bool:
     return len(os.sched_getaffinity(0)) > 1 and threading.active_count() == 1
 
 
-def start_copy(work: Callable[[], Any]) -> Callable[[], Any]:
+def _start_copy(work: Callable[[], list[tuple[int, Any]]]) -> Callable[[], list[tuple[int, Raw]]]:
     """Start the work, which changes nothing outside its process but the cache. Returns what waits
-    for the result, which is sent as JSON; that is None if the work failed."""
+    for the values; there are none if the work failed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            result = json.dumps(work(), ensure_ascii=False).encode(errors="surrogatepass")
+            result = encode(work())
             os.close(reading)
             with os.fdopen(writing, "wb") as file:
                 file.write(result)
         finally:
-            os._exit(0)  # whatever happened: an unfinished result is not JSON
+            os._exit(0)  # whatever happened: an unfinished result cannot be decoded
     os.close(writing)
 
-    def wait() -> Any:
+    def wait() -> list[tuple[int, Raw]]:
         with os.fdopen(reading, "rb") as file:
             result = file.read()
         os.waitpid(child, 0)
         try:
-            return json.loads(result.decode(errors="surrogatepass"))
-        except ValueError:
-            return None
+            values: list[tuple[int, Raw]] = decode(result, list[tuple[int, Raw]])
+        except DecodeError:
+            return []
+        return values
 
     return wait
 

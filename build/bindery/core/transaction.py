@@ -11,9 +11,10 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from bindery.core.model import BookError, ConfigError, Finding, Span
 from bindery.core.processes import (
@@ -33,8 +34,7 @@ _GIT_SECONDS = 60.0
 _WRITABLE = 0o222
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A command's changes: first texts, then paths of files and folders."""
 
     rule: str

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 Dimension = tuple[tuple[str, int], ...]
 """Base units and their powers, sorted: `(("B", 1), ("s", -1))` is a data rate."""
 
 
-@dataclass(frozen=True, slots=True)
-class BaseUnit:
+class BaseUnit(Struct, frozen=True):
     meaning: str
     dimension: Dimension = ()
 
@@ -37,8 +37,7 @@ BASE_UNITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     base: str
     size: float
     """In the base unit."""

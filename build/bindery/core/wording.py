@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+
+class Wording(Struct, frozen=True):
     """Gives the words of a language for those in English, which it gives where it has no others."""
 
     texts: Mapping[str, str] = field(default_factory=dict)

@@ -7,8 +7,9 @@ Links are not resolved again: each target of the resolver is mapped to a place i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
@@ -30,8 +31,7 @@ RULE = "second-opinion"
 _REPORT = "build again, and report a bug if it happens again"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The layout of an output. A place is a string: a file with an id after `#`, or an address."""
 
     name: str

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
+
+from msgspec.structs import replace
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection

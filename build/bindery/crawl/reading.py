@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from lxml import etree
 from lxml import html as lxml_html
+from msgspec import Struct
+from msgspec.structs import replace
 
 _NOTES = frozenset(
     (
@@ -23,8 +24,7 @@ _NOTES = frozenset(
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """A link or an image in an output."""
 
     page: str

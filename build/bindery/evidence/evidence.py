@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from bindery.core.model import Finding
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from bindery.evidence.views import View
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """All tables that the book's views return, their sources, and findings about them."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)

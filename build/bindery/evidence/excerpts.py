@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bindery.core.repository import Tree
 from bindery.core.suggestions import suggest
@@ -25,8 +26,7 @@ _MARK = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """A text and its language, or what is wrong with its name and what to do."""
 
     text: str = ""

@@ -10,7 +10,8 @@ import math
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bindery.core.facts import Facts
 from bindery.core.model import Finding, Span
@@ -26,8 +27,7 @@ MEASURED, DERIVED = "measured", "derived"
 _NUMBER = re.compile(r"[~≈<>≤≥]?\s*[+-]?\d")
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A published figure: its table, line and citation."""
 
     table: str
@@ -36,8 +36,7 @@ class Figure:
     citation: Citation
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """The sources of a number. `formula` is empty if it is shown unchanged."""
 
     number_class: str
@@ -48,8 +47,7 @@ class Provenance:
     """The records whose results it uses, not only their rows in the table `records`."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableProvenance:
+class TableProvenance(Struct, frozen=True):
     """The provenance of each cell by row; None for cells that are not numbers."""
 
     cells: tuple[tuple[Provenance | None, ...], ...]
@@ -64,8 +62,7 @@ class TableProvenance:
         return tuple(dict.fromkeys(name for cell in self.numbers for name in cell.records))
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """What the database rows are: by table, the record of each row, or the data table."""
 
     records: Mapping[str, Sequence[str]]

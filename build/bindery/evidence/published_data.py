@@ -10,11 +10,11 @@ import io
 import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct, field
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
@@ -41,8 +41,7 @@ _COLUMN_KEYS = ("type", "unit", "description")
 _CITED_TYPES = {"date": "date", "unconfirmed": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(Struct, frozen=True):
     """The source, date and class of a figure."""
 
     source: str = ""
@@ -52,16 +51,14 @@ class Citation:
     via: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DataColumn:
+class DataColumn(Struct, frozen=True):
     name: str
     kind: str
     unit: str = ""
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DataRow:
+class DataRow(Struct, frozen=True):
     """A row and its line in the file."""
 
     line: int
@@ -72,8 +69,7 @@ class DataRow:
     """Formulas of derived cells, by column."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataTable:
+class DataTable(Struct, frozen=True):
     name: str
     path: str
     title: str
@@ -86,8 +82,7 @@ class DataTable:
         return entry.cell_citations.get(column, entry.citation)
 
 
-@dataclass(frozen=True, slots=True)
-class _Schema:
+class _Schema(Struct, frozen=True):
     path: str
     title: str
     columns: Mapping[str, DataColumn]

@@ -17,10 +17,10 @@ import posixpath
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from markdown_it.token import Token
+from msgspec import Struct
 
 from bindery.core.model import Chapter, Finding, Span
 from bindery.core.report import describe_change
@@ -49,8 +49,7 @@ _ANY_VALUE = re.compile(r"<!--\s*(?:value\s*:|/\s*value\b)")
 _STALE_MARK = " (stale)"
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """A region of a chapter. The body is strictly between its two lines."""
 
     kind: str
@@ -64,8 +63,7 @@ class Region:
     """The id of its table in the chapter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """A cell of a view inside a sentence, and its present text."""
 
     view: str
@@ -86,8 +84,7 @@ class Value:
 Quotation = Region | Value
 
 
-@dataclass(frozen=True, slots=True)
-class Quotations:
+class Quotations(Struct, frozen=True):
     """All that a chapter quotes, in order, and markers that cannot be read."""
 
     regions: tuple[Region, ...] = ()
@@ -270,8 +267,7 @@ def _pair_values(chapter: Chapter, comments: Iterable[Token], fault: _Fault) -> 
 # --- what they should hold ---
 
 
-@dataclass(frozen=True, slots=True)
-class Filling:
+class Filling(Struct, frozen=True):
     """The text that should be between the markers, with a note if it quotes stale records;
     `fresh` is without the note."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from bindery.core.config import ToolEntry
 from bindery.core.model import Finding, refuse
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
 UNKNOWN = "–"
 
 
-@dataclass(frozen=True, slots=True)
-class ListedRecord:
+class ListedRecord(Struct, frozen=True):
     """A listed record; fields that a refused file does not provide are None."""
 
     record: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from bindery.core.config import ToolEntry
 from bindery.core.repository import Tree
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from bindery.evidence.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Staleness:
+class Staleness(Struct, frozen=True):
     """Why a record is stale. `rule` is `old-method` or `old-record`."""
 
     rule: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+
+from msgspec import Struct
 
 Cell = str | int | float | None
 
@@ -17,8 +18,7 @@ UNKNOWN = "–"
 """Shown for an unknown figure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column: its key in the query, heading, unit and number of decimals."""
 
     key: str
@@ -31,8 +31,7 @@ class Column:
         return f"{self.heading}, {self.unit}" if self.unit else self.heading
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]

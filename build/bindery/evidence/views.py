@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bindery.core.model import Finding, Span
 from bindery.evidence.plots.spec import Plot, parse_plot
@@ -24,8 +25,7 @@ _QUOTED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """A query and the layout of its columns."""
 
     name: str

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from markdown_it.token import Token
+from msgspec import Struct
 
 from bindery.core.model import Chapter, Span
 from bindery.core.wording import Wording
@@ -23,8 +23,7 @@ from bindery.markdown.raw_html import Tag, split_html
 Kind = Literal["table", "figure"]
 
 
-@dataclass(frozen=True, slots=True)
-class Caption:
+class Caption(Struct, frozen=True):
     """A caption; `shown` are the ids of the tables or images in the block below."""
 
     kind: Kind
@@ -34,8 +33,7 @@ class Caption:
     shown: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A link whose text is the word alone; `span` is that of its destination."""
 
     kind: Kind

@@ -14,12 +14,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, TypeVar
 
 from markdown_it.token import Token
+from msgspec.structs import replace
 
 from bindery.core.control_characters import show_controls
 from bindery.core.model import (

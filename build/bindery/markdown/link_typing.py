@@ -9,11 +9,11 @@ from __future__ import annotations
 import html
 import posixpath
 import re
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, unquote
 
 from markdown_it.common.utils import unescapeAll
+from msgspec import Struct
 
 Style = Literal["bare", "angle", "html", "srcset"]
 
@@ -29,8 +29,7 @@ _FORBIDDEN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """A destination that is a path: its target, and how the author typed it."""
 
     path: str

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.gfm import gfm_plugin
+from msgspec import Struct, field
 
 from bindery.core.model import BracketShape
 from bindery.markdown.emoji import read_emoji
@@ -45,8 +45,7 @@ also stops for other plugins' rules and at every w."""
 _PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionNote:
+class DefinitionNote(Struct, frozen=True):
     """A link definition, and where its label and destination begin."""
 
     key: str
@@ -57,8 +56,7 @@ class DefinitionNote:
     destination_place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class BracketNote:
+class BracketNote(Struct, frozen=True):
     """Brackets that are not a link, and their offsets in the inline text. A shape of "prose" is
     `[words](more words)`, with the latter as `label`; "open" is `[words](path` without an end, and
     "apart" is `[words] (path)`."""
@@ -72,8 +70,7 @@ class BracketNote:
     after: str
 
 
-@dataclass(slots=True)
-class Notes:
+class Notes(Struct):
     """What a text contains that has no token."""
 
     definitions: list[DefinitionNote] = field(default_factory=list)

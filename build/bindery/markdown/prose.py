@@ -10,10 +10,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from markdown_it.token import Token
+from msgspec import Struct
 
 from bindery.core.model import Chapter, Span
 from bindery.markdown.positions import Locator
@@ -34,8 +34,7 @@ RAISED = r"(?<=[\w)])\^(?P<sup>[^\s^\[\]]+)\^"
 """Text styles of MkDocs and Pandoc: `==mark==`, `^^insert^^` and `x^2^`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """The text of a paragraph, heading or cell, without markup."""
 
     kind: PassageKind
@@ -52,9 +51,9 @@ class Passage:
     """The first line of the passage in the file."""
     is_quoted: bool
     """Whether it is in a block quote."""
-    _index: int = field(repr=False, hash=False, compare=False)
+    _index: int
     """Which token of the chapter it is made from."""
-    _chapter: Chapter = field(repr=False, hash=False, compare=False)
+    _chapter: Chapter
 
     @property
     def _inline(self) -> Token:
@@ -81,8 +80,7 @@ class Passage:
         return Span(self._chapter.path, line, col, max(last - first, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Struct, frozen=True):
     """A block of code, fenced or indented."""
 
     language: str
@@ -95,7 +93,7 @@ class Fence:
     opening: Span
     is_unclosed: bool
     """Whether it goes on to the end of the chapter because no line closes it."""
-    _chapter: Chapter = field(repr=False, hash=False, compare=False)
+    _chapter: Chapter
 
     def place(self, row: int, col: int = 0, width: int = 0) -> Span:
         """Where in the file a row of the code is, counted from 0, and a column of it; the

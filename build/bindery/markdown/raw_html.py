@@ -9,7 +9,8 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SHOWN_ELEMENTS = frozenset(
     """h1 h2 h3 h4 h5 h6 br b i strong em a pre code img tt div ins del sup sub p picture ol ul
@@ -47,16 +48,14 @@ _ATTRIBUTE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     name: str
     value: str
     start: int
     """Offset of the value in the fragment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(Struct, frozen=True):
     """A start or end tag. `raw` is the text as typed, `start` its offset in the fragment."""
 
     name: str
@@ -79,8 +78,7 @@ class Tag:
         return [(a.name, a.value) for a in self.attributes if a.name in _KEPT_ATTRIBUTES]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One of the files in a `srcset`, and for which screens it is: `2x`, `800w` or nothing."""
 
     address: str
@@ -89,14 +87,12 @@ class Candidate:
     """Offset of the address in the value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     text: str
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     text: str
     start: int
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from markdown_it.token import Token
+from msgspec import Struct
 
 from bindery.core.model import Chapter, Finding, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     text: str
     """As a reader sees it."""
     span: Span
     is_bold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TypedTable:
+class TypedTable(Struct, frozen=True):
     """A table that the parser has seen."""
 
     index: int
@@ -31,8 +29,7 @@ class TypedTable:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class TypedCell:
+class TypedCell(Struct, frozen=True):
     """A cell between its pipes, as typed in its line."""
 
     text: str

@@ -11,8 +11,9 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from bindery.book.cached_chapters import Manuscript, read_chapter
 from bindery.book.resolve import resolve_book

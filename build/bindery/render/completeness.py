@@ -12,12 +12,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lxml import html as lxml_html
+from msgspec import Struct, field
 
 from bindery.book.this_edition import Edition
 from bindery.core.cache import Cache
@@ -35,8 +35,7 @@ _NOUNS = {kind: kind.removesuffix("s").replace("_", " ") for kind in KINDS}
 _SPACE = re.compile(r"[\s\u200b\u00ad\u2400-\u241f]+")
 
 
-@dataclass(slots=True)
-class Contents:
+class Contents(Struct):
     """What was found, or expected, in one chapter. Keys are ids, or addresses for links; values
     are the content of the element: a text, or a number of rows."""
 
@@ -51,8 +50,7 @@ class Contents:
     """Images without a file, replaced by their text, and missing files for another theme."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lack:
+class Lack(Struct, frozen=True):
     """Something in the source that is missing or different in the output."""
 
     chapter: str
@@ -60,8 +58,7 @@ class Lack:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChapterProof:
+class ChapterProof(Struct, frozen=True):
     chapter: str
     source: Mapping[str, int]
     output: Mapping[str, int]
@@ -70,8 +67,7 @@ class ChapterProof:
     missing_images: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The proof of one output."""
 
     format: str

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from lxml import etree
+from msgspec import Struct
 
 from bindery.book.glossary import GLOSSARIES, is_abbreviation, split_names
 from bindery.render.text.captions import read_name
@@ -34,8 +34,7 @@ _COLON = re.compile(r"\s*:\s+|\s+[\u2013\u2014-]\s+")
 _END_OF_SENTENCE = re.compile(r"(?<=[^\s.][.!?])\s")
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """A term, its other names, its meaning, and the anchor of its explanation."""
 
     names: tuple[str, ...]

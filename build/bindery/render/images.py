@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from bindery.core.config import Config
@@ -26,8 +26,7 @@ _VERSION = "1"
 _KEPT_FORMATS = ("PNG", "JPEG")
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """An image prepared for an ebook. Width and height are in pixels, None for drawings in SVG.
 
     `name` depends only on the content, so that an output does not depend on where it was built.

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from markdown_it.token import Token
+from msgspec import Struct
 
 from bindery.check.inspect import Inspection
 from bindery.check.rules.repeated_caption import repeats
@@ -26,8 +26,7 @@ from bindery.markdown.raw_html import Tag, Text
 _AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture", "source", "span"))
 
 
-@dataclass(frozen=True, slots=True)
-class Exhibit:
+class Exhibit(Struct, frozen=True):
     """A numbered table or figure. `slug` is its id in the inventory of its chapter; the title is
     empty if it would repeat the heading above. An author's caption in the text takes precedence."""
 
@@ -113,15 +112,13 @@ def find_addresses(
     return {href: exhibit for href, exhibit in found.items() if href is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class _Image:
+class _Image(Struct, frozen=True):
     slug: str
     link: Link
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """A table, a diagram, or images in a row, which are a figure if one of them is a file."""
 
     kind: Kind

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
@@ -75,8 +76,7 @@ def list_note_inputs(inspection: Inspection, dialect: Dialect, edition: Edition)
 # --- origins of numbers ---
 
 
-@dataclass(frozen=True, slots=True)
-class NumberOrigins:
+class NumberOrigins(Struct, frozen=True):
     """Class, formula and origins of one number; its formula by letter, its origins by position."""
 
     number_class: str
@@ -84,8 +84,7 @@ class NumberOrigins:
     origins: tuple[int, ...]
 
 
-@dataclass
-class _Note:
+class _Note(Struct):
     """The note below one table, or on the values in the text, while it is built."""
 
     slug: str
@@ -142,8 +141,7 @@ def mark_rows(numbers: Mapping[Place, NumberOrigins]) -> Mapping[int, Sequence[i
 # --- writing notes ---
 
 
-@dataclass(frozen=True, slots=True)
-class _NoteWriter:
+class _NoteWriter(Struct, frozen=True):
     """Writes the notes of one chapter as XHTML."""
 
     inspection: Inspection

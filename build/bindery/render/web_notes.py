@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
+
+from msgspec import Struct, field
 
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import is_address
@@ -29,8 +30,7 @@ _COUNTED: Mapping[Verdict, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WebNotes:
+class WebNotes(Struct, frozen=True):
     """What is known about the addresses of a book, in the order of the book."""
 
     count: int

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bindery.book.foreign_contents import Contents
 from bindery.book.load import is_left_out
@@ -16,8 +17,7 @@ from bindery.core.repository import Tree
 from bindery.rewrite.moving.listing import find_end, find_values, get_value
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """The lines of a chapter in chapters.yaml, from 0; `end` is the line after its last."""
 
     path: str

@@ -7,10 +7,10 @@ import importlib.util
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
 from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from bindery.check.rules import RULES
@@ -28,8 +28,7 @@ FACTS = "env_report"
 Ranks = int | Literal["accelerators"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFacts:
+class ToolFacts(Struct, frozen=True):
     """Constants that a tool declares, read without running it."""
 
     name: str
@@ -46,8 +45,7 @@ class ToolFacts:
     """GPUs per node by profile: requested from Slurm, and required on this machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A run, on this machine or on a cluster."""
 
     root: Path

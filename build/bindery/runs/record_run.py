@@ -8,12 +8,13 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from bindery.core.model import BookError, Finding, Span, refuse
@@ -243,8 +244,7 @@ def record_run(
     return record, finding
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
+class _Measured(Struct, frozen=True):
     """A finished run, with the folder of its log and results."""
 
     done: Ended

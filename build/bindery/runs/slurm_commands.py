@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, Completed, run_command
@@ -28,8 +29,7 @@ _ENDED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TaskState:
+class TaskState(Struct, frozen=True):
     """A task of a job, as reported by Slurm."""
 
     state: str

@@ -15,14 +15,14 @@ everything needed to make the records when the run ends or at any time later:
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import Limits, hold_signals
@@ -67,8 +67,7 @@ _SIGNALLED = 128
 """Shells add this to the number of the signal that killed a program."""
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """What a run produced: record paths relative to the root, in task order, and findings about
     the other tasks."""
 
@@ -89,7 +88,7 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
             message = f"'{option}' is not an sbatch option"
             raise refuse("--sbatch", message, "write it in full: --sbatch=--NAME=VALUE")
     if request.gpus is None and plan.gpus:
-        request = dataclasses.replace(request, gpus=plan.gpus)
+        request = replace(request, gpus=plan.gpus)
     ranks = _find_ranks(plan, request)
     target = make_folder(plan)
     environment = choose_environment(os.environ, plan.passed)
@@ -120,7 +119,8 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
         write_whole(target / name, text.encode())
     for number in range(len(job.tasks)):
         (target / f"task_{number}").mkdir()
-    write_whole(target / "plan.json", TypeAdapter(Job).dump_json(job, indent=1) + b"\n")
+    stored = msgspec.json.format(msgspec.json.encode(job, enc_hook=str), indent=1)
+    write_whole(target / "plan.json", stored + b"\n")
     return job
 
 
@@ -200,12 +200,13 @@ def _submit(job: Job) -> str:
 
 def _read_job(root: Path, folder: Path) -> Job:
     try:
-        job = TypeAdapter(Job).validate_json((folder / "plan.json").read_bytes())
-    except (OSError, ValidationError):
+        text = (folder / "plan.json").read_bytes()
+        job = msgspec.json.decode(text, type=Job, dec_hook=lambda kind, value: kind(value))
+    except (OSError, msgspec.DecodeError):
         hint = "name the folder that `bindery run --on slurm` printed"
         raise refuse("--collect", f"'{folder}' is not a run folder", hint) from None
-    plan = dataclasses.replace(job.plan, root=root.resolve())
-    return dataclasses.replace(job, folder=folder.resolve(), plan=plan)
+    plan = replace(job.plan, root=root.resolve())
+    return replace(job, folder=folder.resolve(), plan=plan)
 
 
 def read_number(folder: Path) -> str | None:
@@ -275,7 +276,7 @@ def _collect_task(
         return None, _report_run(job, message, its_folder)
     arguments = (*job.plan.arguments, *job.tasks[index])
     profile = CUSTOM if job.tasks[index] else job.plan.profile
-    plan = dataclasses.replace(job.plan, arguments=arguments, profile=profile)
+    plan = replace(job.plan, arguments=arguments, profile=profile)
     environments = [_read_environment(task / f"node_{node}") for node in range(job.nodes)]
     names = _list_names(job, environments)
     record = make_record(
@@ -292,7 +293,7 @@ def _collect_task(
     if isinstance(record, Finding):
         hint = f"{record.help}; {its_folder}".lstrip("; ")
         hint = hint if ended == "done" else f"it {reason}; {hint}"
-        return None, dataclasses.replace(record, help=hint)
+        return None, replace(record, help=hint)
     log = clean_log(_join_logs(task, ended), names)
     path = keep_record(plan.root, record, log)
     write_whole(task / "record", f"{path}\n".encode())

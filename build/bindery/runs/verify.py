@@ -13,9 +13,9 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from bindery.check.rules import RULES
@@ -47,8 +47,7 @@ _MISSING = re.compile(r"No module named '?(\w+).*\s*\Z")
 _DUMP = Path(dump_parser.__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """What was compared, and differences from the book."""
 
     tools: int

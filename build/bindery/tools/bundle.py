@@ -10,9 +10,10 @@ import ast
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from bindery.tools.tool_source import read_constants
 
@@ -29,8 +30,7 @@ class BundleError(Exception):
     """A tool cannot be bundled; the message has the file, the line and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """A module, split into the parts that a bundle needs."""
 
     path: str

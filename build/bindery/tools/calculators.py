@@ -11,10 +11,11 @@ import ast
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from bindery.tools.python_to_js import (
     Functions,
@@ -35,8 +36,7 @@ _NEEDED = ("name", "title", "question", "inputs", "outputs", "function", "source
 _CONSTANT = "CALCULATORS"
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """An input of a calculator, in base units. `kind` is `choice`, `boolean`, `integer` or
     `number`."""
 
@@ -57,8 +57,7 @@ class Input:
         return "integer" if isinstance(self.default, int) else "number"
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """An output of a calculator, in base units."""
 
     name: str
@@ -66,8 +65,7 @@ class Output:
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class Calculator:
+class Calculator(Struct, frozen=True):
     """A calculator as a page shows it, and its script."""
 
     name: str
@@ -102,8 +100,7 @@ def read_calculators(source: str) -> tuple[Calculator, ...]:
     return tuple(_make_calculator(module, source, one) for one in declared)
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """A NamedTuple of the tool with its values."""
 
     kind: str
@@ -111,15 +108,13 @@ class _Made:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Function:
+class _Function(Struct, frozen=True):
     """A function named by a calculator."""
 
     name: str
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Evaluates literals, constants and NamedTuples of a module."""
 
     module: ast.Module

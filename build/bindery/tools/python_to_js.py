@@ -12,7 +12,8 @@ import ast
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _BINARY: Mapping[type[ast.operator], str] = {
     ast.Add: "add",
@@ -40,8 +41,7 @@ class TranslationError(ValueError):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class Functions:
+class Functions(Struct, frozen=True):
     """Functions of a module, with the constants and functions that they need, as JavaScript."""
 
     text: str
@@ -91,8 +91,7 @@ def write_literal(value: object) -> str:
             raise ValueError(f"'{value!r}' is not a plain value")
 
 
-@dataclass(slots=True)
-class _Translator:
+class _Translator(Struct):
     """Collects the required declarations, dependencies first."""
 
     module: ast.Module
@@ -161,8 +160,7 @@ def _find_assigned(body: Sequence[ast.stmt]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(Struct, frozen=True):
     """A scope for names: a function, or a separate expression."""
 
     translator: _Translator | None

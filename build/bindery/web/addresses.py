@@ -5,9 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from urllib.parse import urldefrag, urlsplit
+
+from msgspec import Struct
 
 from bindery.check.inspect import Inspection
 from bindery.core.model import Chapter, Link, Span, ToWeb
@@ -32,8 +33,7 @@ ReasonNotToAsk = Callable[[str], str]
 """Returns why an address is not requested, or empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """An address and all its positions in the book."""
 
     url: str
@@ -49,8 +49,7 @@ class Address:
         return urldefrag(self.url).fragment
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(Struct, frozen=True):
     """The addresses to request, in reading order, and why the rest are skipped."""
 
     addresses: tuple[Address, ...]

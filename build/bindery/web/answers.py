@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 Verdict = Literal["live", "moved", "dead", "throttled", "gated", "unreachable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -12,8 +13,7 @@ AnchorState = Literal["", "found", "missing", "unknown"]
 """Empty if the address has no anchor, unknown if the page cannot be judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The answer of an address."""
 
     url: str

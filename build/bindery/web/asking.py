@@ -10,12 +10,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Self
 from urllib.parse import urljoin, urlsplit
 
 import httpx
+from msgspec import Struct, field
 
 from bindery.web.addresses import ReasonNotToAsk, find_host
 from bindery.web.fetch import Fault, Reply, fetch, open_client
@@ -36,16 +36,14 @@ _PASSING = (429, 500, 502, 503, 504)
 """Statuses that may change when retried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """The time in seconds, and a way to sleep. Tests use their own."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-@dataclass(slots=True)
-class _Queue:
+class _Queue(Struct):
     """The state of a host's queue."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -6,10 +6,11 @@ import asyncio
 import os
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import httpx
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.web.addresses import leads_to_web
 from bindery.web.network import NoHostError, PrivateHostError
@@ -22,8 +23,7 @@ FaultKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A host's response. Header names are in lower case."""
 
     url: str
@@ -42,8 +42,7 @@ class Reply:
         return self.media_type in ("text/html", "application/xhtml+xml")
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Why there is no response."""
 
     kind: FaultKind

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from itertools import takewhile
 from urllib.parse import parse_qsl, urldefrag, urlsplit, urlunsplit
+
+from msgspec.structs import replace
 
 from bindery.web.answers import Answer, Verdict
 from bindery.web.fetch import Fault, FaultKind, Reply

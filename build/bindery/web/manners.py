@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+
+from msgspec import Struct
 
 LEAST_DELAY = 1.0
 """Minimum seconds between requests to the same host; no option goes lower."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manners:
+class Manners(Struct, frozen=True):
     """Limits on requests. Times are in seconds."""
 
     delay: float = LEAST_DELAY

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import get_args
+
+from msgspec.structs import asdict
 
 from bindery.core.config import DEFAULT_LINK_DAYS, Config
 from bindery.core.model import ConfigError, Finding, Span

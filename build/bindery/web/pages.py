@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from urllib.parse import unquote, urljoin
 
 from lxml import etree
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
+from msgspec import Struct
 
 from bindery.core.suggestions import find_nearest
 from bindery.web.fetch import Reply
@@ -35,16 +35,14 @@ _ROOTS = frozenset(("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "q
 """Ids of the empty element into which scripts render a page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refresh:
+class Refresh(Struct, frozen=True):
     """A page that redirects its reader."""
 
     seconds: int
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """The parts of a page that matter for links."""
 
     refresh: Refresh | None

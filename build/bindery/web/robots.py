@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
+
+from msgspec import Struct
 
 AGENT = "bindery"
 MAX_BYTES = 500 << 10
@@ -13,8 +14,7 @@ MAX_BYTES = 500 << 10
 _DELAY = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Robots:
+class Robots(Struct, frozen=True):
     """What a host allows us; everything by default."""
 
     rules: tuple[tuple[str, bool], ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urldefrag, urljoin
+
+from msgspec import Struct
 
 from bindery.web.addresses import find_host
 from bindery.web.asking import Asker
@@ -15,16 +16,14 @@ _PERMANENT = (301, 308)
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
+class Hop(Struct, frozen=True):
     """One redirect."""
 
     target: str
     is_permanent: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Trail:
+class Trail(Struct, frozen=True):
     """The redirects from an address to the final response, or to a failure."""
 
     hops: tuple[Hop, ...]

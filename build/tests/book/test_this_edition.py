@@ -1,6 +1,5 @@
 """Editions: what is being built, told by git where there is one."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ from bindery.book.this_edition import Edition, find_changes_url, find_edition
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
 from fixture_types import BookMaker
+from msgspec.structs import replace
 from needs import git
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

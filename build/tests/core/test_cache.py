@@ -1,7 +1,6 @@
 """The cache makes builds quicker and changes no byte of what they print and write."""
 
 import hashlib
-import json
 import os
 import random
 import re
@@ -15,6 +14,7 @@ from bindery.core.cache import Cache, find_folder
 from bindery.core.second_process import share_work, talk_to_copy
 from evidence_book import EPOCH, FILES
 from fixture_types import BookMaker, Runner
+from msgspec import msgpack
 from previews import Preview, start_preview, write
 from whole_sites import copy_reference_book, run_bindery_apart
 
@@ -313,13 +313,13 @@ def test_random_damage(make_book: BookMaker, build: Build, build_clean: Build) -
     assert build(root) == expected
 
 
-@pytest.mark.parametrize("value", [None, 1, [], [[]], {}, {"facts": []}])
+@pytest.mark.parametrize("value", [None, 1, [[]], {}, {"facts": []}])
 def test_another_shape(make_book: BookMaker, build: Build, value: object) -> None:
     """A result with the right checksum that is not what this version stores."""
     root = make_book(BOOK)
     expected = build(root)
     for path in find_folder().iterdir():
-        entry = json.loads(path.read_bytes().partition(b"\n")[2])
+        entry = msgpack.decode(path.read_bytes().partition(b"\n")[2])
         inputs = entry["inputs"]
         path.unlink()
         write_entry(path, {"inputs": inputs, "value": value})
@@ -327,7 +327,7 @@ def test_another_shape(make_book: BookMaker, build: Build, value: object) -> Non
 
 
 def write_entry(path: Path, entry: object) -> None:
-    text = json.dumps(entry).encode()
+    text = msgpack.encode(entry)
     path.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
 
 

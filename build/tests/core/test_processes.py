@@ -5,13 +5,13 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from bindery.core.processes import CommandMissingError, Ended, Limits, run_command, run_limited
+from msgspec.structs import replace
 
 MIB = 1 << 20
 FAR_AWAY = Limits(60.0, 2048 * MIB, MIB, grace_seconds=2.0)

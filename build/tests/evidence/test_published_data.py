@@ -1,12 +1,12 @@
 """Published figures: schemas, sources of tables, rows and cells, and formulas of derived ones."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bindery.core.model import Finding
 from bindery.core.repository import Tree
 from bindery.evidence.published_data import Citation, DataTable, load_data
+from msgspec.structs import replace
 
 SCHEMA = """title: Links
 source: https://example.org/table

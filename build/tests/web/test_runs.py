@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from bindery.web.answers import Answer as Verdict
 from bindery.web.memory import parse_memory
 from faulty_server import HASTY, LONG, Answer, FaultyServer, allow_loopback, redirect, serve
 from fixture_types import Runner
+from msgspec.structs import replace
 from needs import git
 
 WEB = Web(HASTY, allow_loopback)

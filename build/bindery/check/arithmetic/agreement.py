@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from bindery.check.arithmetic.measures import list_sizes
 from bindery.check.arithmetic.readings import (

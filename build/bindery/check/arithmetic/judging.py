@@ -8,7 +8,8 @@ from __future__ import annotations
 import enum
 import math
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from bindery.check.arithmetic.agreement import SILENT, compare_values, find_silent_unit
 from bindery.check.arithmetic.readings import (

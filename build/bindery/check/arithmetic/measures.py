@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bindery.core import units
 from bindery.core.units import BASE_UNITS, Dimension
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """A unit or scale; `binary` is its size where its prefix counts in powers of 1024."""
 
     size: float

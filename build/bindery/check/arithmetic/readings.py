@@ -12,7 +12,9 @@ import enum
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.check.arithmetic.measures import multiply
 from bindery.check.arithmetic.trees import (
@@ -38,8 +40,7 @@ class NoValueError(ValueError):
 PercentSense = enum.Enum("PercentSense", ["SHARE", "OF_THE_LEFT", "NUMBER"])
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """One way to interpret the notation."""
 
     units: bool = False
@@ -50,8 +51,7 @@ class Reading:
     base: float = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """A value in base units."""
 
     value: int | float

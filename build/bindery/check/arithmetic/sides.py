@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.check.arithmetic.grammar import LONGEST, NO_LABELS, read_side
 from bindery.check.arithmetic.tokens import Kind, Token
 from bindery.check.arithmetic.trees import Side
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """A side, the tokens that it is made of, and whether its edge is certain."""
 
     side: Side

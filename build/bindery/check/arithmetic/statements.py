@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.check.arithmetic.answers import tell_values
 from bindery.check.arithmetic.grammar import LONGEST, read_side
@@ -24,8 +26,7 @@ from bindery.check.arithmetic.tokens import Kind, Token, split_tokens
 from bindery.check.arithmetic.trees import Side
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """Two sides and the sign between them, from `start` to `end` in a text."""
 
     text: str

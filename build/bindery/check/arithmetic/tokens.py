@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bindery.check.arithmetic.measures import Unit, match_rate, match_unit, read_currency
 
@@ -84,8 +85,7 @@ _TOKEN = re.compile(
 _TIMES_SIGN = re.compile(r"(?P<gap>[ \u00a0]*)[xX](?=(?P<behind>\s*)(?:[\d(√$~]|\.\d))")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A piece of the text from `start` to `end`."""
 
     kind: Kind

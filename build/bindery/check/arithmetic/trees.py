@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.check.arithmetic.measures import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A number as typed."""
 
     value: int | float
@@ -19,30 +20,26 @@ class Number:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """A value with a unit or a scale."""
 
     content: Node
     unit: Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Percent:
+class Percent(Struct, frozen=True):
     """A value with a percent sign."""
 
     content: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Negative:
+class Negative(Struct, frozen=True):
     """A value with a minus before it."""
 
     content: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Struct, frozen=True):
     """Two operands and the operator between them."""
 
     operator: str
@@ -50,8 +47,7 @@ class Binary:
     right: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A function call; `log` may lack its base."""
 
     name: str
@@ -61,8 +57,7 @@ class Call:
 Node = Number | Measured | Percent | Negative | Binary | Call
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """A tree, and the words around its numbers."""
 
     node: Node

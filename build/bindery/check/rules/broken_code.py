@@ -13,8 +13,10 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity
@@ -68,8 +70,7 @@ def _find_other_language(fence: Fence) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeFault:
+class CodeFault(Struct, frozen=True):
     """Rows and columns are counted from 0."""
 
     row: int

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
@@ -31,8 +32,7 @@ _OF_THE_CHANGE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(Struct, frozen=True):
     """An environment variable and its new name."""
 
     old: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from bindery.core.config import Config
 from bindery.core.facts import Facts
@@ -23,8 +24,7 @@ from bindery.evidence.quotations import Quotations
 from bindery.markdown.prose import Fence, Passage, read_fences, read_passages
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A rule: id, default severity and summary."""
 
     id: str
@@ -45,8 +45,7 @@ class Rule:
         return self.find(link.span, message, hint)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Everything a check may read."""
 
     config: Config

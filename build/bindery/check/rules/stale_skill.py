@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from bindery.book.resolve import resolve_book
 from bindery.check.rules import link_targets

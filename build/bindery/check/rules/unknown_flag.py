@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Chapter, Finding, Severity, Span
@@ -28,8 +30,7 @@ RULE = Rule("unknown-flag", Severity.ERROR, "a tool would reject this command")
 _LANGUAGES = frozenset(("", "bash", "sh", "shell", "zsh", "console", "terminal", "shell-session"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """A call in one of a chapter's fences, or in one of its passages: which one, and where the
     command begins in it."""
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from bindery.check.rules.rule import Rule
 from bindery.core.config import ASKED_RULES

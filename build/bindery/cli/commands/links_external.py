@@ -6,8 +6,10 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from bindery import __version__
 from bindery.book.git_history import find_added_lines
@@ -40,8 +42,7 @@ from bindery.web.sweep import sweep
 INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(Struct, frozen=True):
     """The command-line options."""
 
     since: str = ""
@@ -53,8 +54,7 @@ class Wishes:
     quiet: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Web:
+class Web(Struct, frozen=True):
     """Access to the web and its limits. Tests use a local one."""
 
     manners: Manners = field(default_factory=Manners)

@@ -18,8 +18,9 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from bindery.core.report import count_noun
 from bindery.evidence.compare.declaration import Terms
@@ -50,8 +51,7 @@ class Recorded(NamedTuple):
     spread: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """The run to compare: a record, or the output of a tool, which does not name the machine."""
 
     source: Record | ToolOutput
@@ -63,8 +63,7 @@ class Run:
     """Its name, if it is a record of the book."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A record to compare with."""
 
     name: str
@@ -186,8 +185,7 @@ def show_scalar(value: Scalar) -> str:
 # --- comparing ---
 
 
-@dataclass(frozen=True, slots=True)
-class RowVerdict:
+class RowVerdict(Struct, frozen=True):
     """A row of the run and its recorded counterpart."""
 
     key: Key
@@ -208,8 +206,7 @@ class RowVerdict:
         return judge_ratio(self.ratio, self.margin) if self.is_judged else NOT_JUDGED
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """A run and the record that it is compared with."""
 
     terms: Terms

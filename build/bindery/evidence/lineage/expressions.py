@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from bindery.evidence.lineage.dialect import fail, gather, join_terms, quote_name, write
 from bindery.evidence.lineage.formulas import (

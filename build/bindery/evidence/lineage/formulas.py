@@ -7,10 +7,11 @@ characters. How a name is written depends on the other names in the whole formul
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from bindery.evidence.lineage.dialect import make_raw, quote_text, write_lower
 from bindery.evidence.lineage.model import CONSTANT, Traced, UntraceableError
@@ -24,8 +25,7 @@ _ATOM = re.compile("[\\w.\0]+(\\[[^\\]]*\\]|\\([^()]*\\))?")
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
+class _Leaf(Struct, frozen=True):
     """A base column named in a formula."""
 
     table: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.evidence.lineage.dialect import fail, gather, is_query, join_terms, make_raw, write
 from bindery.evidence.lineage.formulas import Formulas
@@ -57,8 +59,7 @@ def has_aggregate(tree: Expr) -> bool:
     return any(map(has_aggregate, tree.iter_expressions()))
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """Traces aggregates and windows; `trace` traces the expressions in them."""
 
     formulas: Formulas

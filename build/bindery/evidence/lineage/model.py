@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
+
+from msgspec import Struct
 
 Kind = Literal["copy", "scaled", "computed", "constant"]
 
@@ -16,8 +17,7 @@ CONSTANT, COPY, SCALED, COMPUTED = range(4)
 UNSCALED = Fraction(1)
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnTrace:
+class ColumnTrace(Struct, frozen=True):
     """How one column of a query is made."""
 
     key: str
@@ -33,8 +33,7 @@ class ColumnTrace:
     """The factor of a scaled value, otherwise 1. SQLite truncates integer division."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """A query that also returns the origins of its cells.
 
     Origins are items `table:rowid:column`, separated by spaces, unordered and possibly repeated;
@@ -57,8 +56,7 @@ class UntraceableError(Exception):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
+class Traced(Struct, frozen=True):
     """A traced expression: kind, formula, and SQL for its origins."""
 
     kind: int = CONSTANT
@@ -69,8 +67,7 @@ class Traced:
     """The factor of a scaled value, otherwise 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """A column of a query, with its sister once the query is rewritten."""
 
     name: str

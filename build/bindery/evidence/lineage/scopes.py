@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from bindery.evidence.lineage.dialect import (
     fail,
@@ -29,8 +30,7 @@ Known = Mapping[str, Sequence[Output] | None]
 """WITH queries by lower-case name; None while one is being rewritten."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """An item of FROM."""
 
     alias: str
@@ -52,8 +52,7 @@ class Source:
         return next((name for name in self.columns if name.lower() == key), key)
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(Struct):
     """The sources of a SELECT, its outer scopes and its groups."""
 
     outer: Scope | None
@@ -66,8 +65,7 @@ class Scope:
     """The GROUP BY terms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a column was found."""
 
     source: Source

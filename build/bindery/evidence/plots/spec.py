@@ -11,9 +11,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
 from typing import Literal, get_args
 from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from bindery.core.control_characters import show_controls
 from bindery.core.report import count_noun
@@ -33,8 +35,7 @@ _KEYS = ("", "x", "y", "by", "log")
 _LINE = re.compile(r"--\s*plot(?:\s+(?P<key>[^:]*?))?\s*:(?P<rest>.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Plot:
+class Plot(Struct, frozen=True):
     """The plot that the header of a view declares; columns are named by their keys."""
 
     kind: Kind
@@ -45,7 +46,7 @@ class Plot:
     """A text column: one series per value."""
     log: frozenset[str] = frozenset()
     """The axes, `x` and `y`, that are logarithmic."""
-    line: int = field(default=1, compare=False)
+    line: int = 1
     """The first line of its declaration."""
 
 
@@ -117,8 +118,7 @@ def _list_words(words: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """One value: its number along the horizontal axis, or that of its bar from the top."""
 
     x: float
@@ -129,14 +129,12 @@ class Point:
     """The value as the table writes it, without its unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     name: str
     points: tuple[Point, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """What a plot shows of a table."""
 
     plot: Plot

@@ -12,12 +12,13 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from bindery.core.control_characters import show_controls
 from bindery.core.model import ConfigError, Finding, Span
@@ -37,8 +38,7 @@ _FOOT = 0.33
 _SALT = "bindery"
 
 
-@dataclass(frozen=True, slots=True)
-class _Shade:
+class _Shade(Struct, frozen=True):
     """The colors for one kind of page, after Okabe and Ito. Series also differ in lightness, for
     color-blind readers."""
 
@@ -353,8 +353,7 @@ def _title_values(figure: Figure) -> str:
     return figure.y_title if len(figure.plot.y) == 1 else figure.unit
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
+class _Scale(Struct, frozen=True):
     """An axis: its ends and its marks."""
 
     low: float

@@ -17,7 +17,6 @@ import shutil
 import zipfile
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from html import unescape
@@ -27,6 +26,8 @@ from urllib.parse import unquote
 
 import pypandoc
 from lxml import etree
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
@@ -81,8 +82,7 @@ _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
 _OPF = "{http://www.idpf.org/2007/opf}"
 
 
-@dataclass(frozen=True, slots=True)
-class EpubDialect(JoinedDialect):
+class EpubDialect(JoinedDialect, frozen=True):
     """How the EPUB writes links: a link to another chapter names its file."""
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -172,8 +172,7 @@ def build_epub(
 # --- pandoc ---
 
 
-@dataclass(frozen=True, slots=True)
-class _Package:
+class _Package(Struct, frozen=True):
     """The package from pandoc, and a finding per line of its log."""
 
     data: str

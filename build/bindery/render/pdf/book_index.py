@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
+
+from msgspec import Struct, field
 
 from bindery.render.glossary import collect_terms
 from bindery.render.text.markup import escape_attribute, escape_text
@@ -33,8 +34,7 @@ _MAIN = ' class="main"'
 Words = tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Subject:
+class Subject(Struct):
     """An entry of the index; it is code where it is the name of a tool or a variable. `note` has
     the other names of a term; places are ids in the book, with whether the subject is explained
     there, and chapters the titles of the chapters that they are in."""
@@ -50,8 +50,7 @@ class Subject:
         return re.sub(r"[\W_]", "", self.name).casefold(), self.name
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(Struct):
     """A piece of text, with the numbers of its chapter and section."""
 
     element: Any

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
@@ -32,8 +33,7 @@ _ROMAN = dict(enumerate("I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI X
 """Roman numerals for part numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedChapter:
+class JoinedChapter(Struct, frozen=True):
     """A chapter in the contents of a joined book."""
 
     path: str
@@ -46,8 +46,7 @@ class JoinedChapter:
     """Id and title of each heading that the contents show."""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedPart:
+class JoinedPart(Struct, frozen=True):
     """A part in the contents of a joined book."""
 
     id: str
@@ -57,8 +56,7 @@ class JoinedPart:
     chapters: tuple[JoinedChapter, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedDialect:
+class JoinedDialect(Struct, frozen=True):
     """How a joined book writes ids, links and images: every id begins with its chapter."""
 
     config: Config

@@ -10,13 +10,13 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from lxml import etree
 from markupsafe import Markup
+from msgspec.structs import replace
 from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
 

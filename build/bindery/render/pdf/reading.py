@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import pikepdf
+from msgspec import Struct
 
 Spot = tuple[int, float]
 """A page, from 1, and the distance from its top; sorted in reading order."""
 
 
-@dataclass(frozen=True, slots=True)
-class PdfLinks:
+class PdfLinks(Struct, frozen=True):
     """The links of a PDF and where they may lead."""
 
     pages: int

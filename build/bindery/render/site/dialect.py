@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from bindery.book.this_edition import Edition
 from bindery.core.config import Config
@@ -13,8 +14,7 @@ from bindery.render.addresses import find_file_url, quote_fragment, quote_path, 
 from bindery.render.text.content import ImageSource, find_title_slug
 
 
-@dataclass
-class SiteDialect:
+class SiteDialect(Struct):
     """How the site writes ids, links and images."""
 
     config: Config

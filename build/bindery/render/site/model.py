@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from bindery.book.past_editions import Editions
 from bindery.book.this_edition import Edition
@@ -26,8 +27,7 @@ DOWNLOADS = "downloads"
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ChapterText:
+class ChapterText(Struct, frozen=True):
     """A chapter as its page shows it."""
 
     chapter: Chapter
@@ -42,8 +42,7 @@ class ChapterText:
     """The names of each term that it explains under several names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
+class Download(Struct, frozen=True):
     """An ebook that the site offers."""
 
     path: Path
@@ -56,8 +55,7 @@ class Download:
         return f"{DOWNLOADS}/{quote_path(self.path.name)}"
 
 
-@dataclass(frozen=True, slots=True)
-class PageLink:
+class PageLink(Struct, frozen=True):
     """A link from one page to another."""
 
     href: str
@@ -69,8 +67,7 @@ class PageLink:
     """That of the chapter, where it has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class MenuPart:
+class MenuPart(Struct, frozen=True):
     """A part of the book in the menu of a page."""
 
     title: str
@@ -80,8 +77,7 @@ class MenuPart:
     """How many chapters it has; `links` may have fewer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """A page: its path, and the values that it shows within the frame of all pages."""
 
     place: str
@@ -99,8 +95,7 @@ class Page:
     """Whether it is in the sitemap."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """The input of all pages of a site."""
 
     inspection: Inspection

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lxml import html as lxml_html
+from msgspec import Struct
 
 from bindery.render.completeness import ADDED
 
@@ -28,8 +28,7 @@ _LONGEST_SUMMARY = 160
 """Length of a description that search engines show."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """The text from one heading to the next."""
 
     slug: str

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.book.glossary import find_glossary
 from bindery.check.inspect import Inspection
@@ -28,8 +30,7 @@ _Given = tuple[Chapter, ResolvedBook, SiteDialect, Additions, Mapping[str, str]]
 """The arguments of `render_chapter`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PageText:
+class _PageText(Struct, frozen=True):
     """The text of a chapter, and facts about it."""
 
     body: str
@@ -43,8 +44,7 @@ class _PageText:
     """Files of the repository that it shows or links."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Notes:
+class _Notes(Struct, frozen=True):
     """The notes on the numbers of each chapter, and the files of the repository that they offer."""
 
     chapters: Mapping[str, Additions]

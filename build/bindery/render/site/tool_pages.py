@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from bindery.render.addresses import quote_path, relate
 from bindery.render.frames import Frames
@@ -20,8 +20,7 @@ _WEIGHT, _WEIGHT_OF_CALCULATOR = 0.5, 0.9
 """In the search: chapters come first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ToolText:
+class _ToolText(Struct, frozen=True):
     """The text of a page, and what is read from it."""
 
     body: Markup

@@ -8,13 +8,13 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
 from markupsafe import Markup
+from msgspec import Struct
 
 from bindery.check.inspect import Inspection
 from bindery.core.cache import Cache, recall
@@ -39,8 +39,7 @@ _TAKEN = "usage records example values chapters text yours calculators tool".spl
 """Anchors of the page that are not from the docstring."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSection:
+class ToolSection(Struct, frozen=True):
     """A section of a tool's page."""
 
     slug: str
@@ -48,8 +47,7 @@ class ToolSection:
     body: Markup
 
 
-@dataclass(frozen=True, slots=True)
-class ListedRun:
+class ListedRun(Struct, frozen=True):
     """A record as the page of its tool lists it."""
 
     name: str
@@ -65,8 +63,7 @@ class ListedRun:
         return posixpath.basename(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPage:
+class ToolPage(Struct, frozen=True):
     """Everything that the page of a tool shows."""
 
     name: str
@@ -81,7 +78,7 @@ class ToolPage:
     size: str
     file: str
     """The name of the file that readers download: the tool and the kit modules it uses."""
-    text: str = field(repr=False)
+    text: str
     """Its text: that of a shell script may not be UTF-8, and has surrogates there."""
     address: str
     """Its address on the web; empty for a site without an address, or a shell script."""

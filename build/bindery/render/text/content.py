@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import cycle, takewhile
 from typing import Protocol
 
 from markdown_it.token import Token
+from msgspec import Struct, field
 
 from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToFile, ToWeb
 from bindery.core.wording import Wording
@@ -37,8 +37,7 @@ TITLE_SLUG = "title."
 """Anchor of a title that the renderer adds; no heading can have it, because GitHub drops dots."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageSource:
+class ImageSource(Struct, frozen=True):
     """The address of an image as the output writes it, with its size in pixels if known."""
 
     src: str
@@ -85,8 +84,7 @@ class Dialect(Protocol):
     def write_image(self, target: Target, chapter: Chapter) -> ImageSource | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class CellAddition:
+class CellAddition(Struct, frozen=True):
     """Additions to a cell: attributes of its element, XHTML at its end, and the text of that XHTML,
     which takes space."""
 
@@ -95,8 +93,7 @@ class CellAddition:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TableAddition:
+class TableAddition(Struct, frozen=True):
     """Additions to a table. Rows and columns are counted from 0; row 0 is the head."""
 
     attributes: str = ""
@@ -105,8 +102,7 @@ class TableAddition:
     """Classes of rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Additions:
+class Additions(Struct, frozen=True):
     """XHTML that an output adds to the text of a chapter."""
 
     tables: Mapping[str, TableAddition] = field(default_factory=dict)

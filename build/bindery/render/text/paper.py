@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.render.text.table_layout import PageRoom
 
@@ -26,8 +28,7 @@ _LOSSES: Mapping[str, tuple[float, float]] = {
 millimeters, as in the style sheet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Paper:
+class Paper(Struct, frozen=True):
     """A paper size in millimeters. Tables and code are laid out for its width."""
 
     width: float

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _LONG_WORD = 14
 # Where a long word may be broken: after these, never beside a decimal point or inside digits.
@@ -22,16 +23,14 @@ CELL_PADDING = 2.2
 """Padding of a cell, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageRoom:
+class PageRoom(Struct, frozen=True):
     """How many characters fit across a page, by font size and direction."""
 
     name: str
     characters: float
 
 
-@dataclass(frozen=True, slots=True)
-class TableLayout:
+class TableLayout(Struct, frozen=True):
     """`size` names the style; `widths` are percentages of the table, which takes `share` of the
     page's width."""
 

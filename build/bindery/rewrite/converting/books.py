@@ -5,7 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.book.markdown_files import (
     Document,
@@ -28,8 +30,7 @@ _PAGES = (".html", ".htm", ".mdx", ".qmd", ".ipynb", ".rst")
 """Suffixes of pages and sources that links may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(Struct, frozen=True):
     """The changes to a book."""
 
     texts: Texts

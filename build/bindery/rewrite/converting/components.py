@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _START = re.compile(r"(?P<indent>[ \t]*)<(?P<name>[A-Z]\w*|hfoptions?)(?=[\s/>]|$)")
 _ATTRIBUTE = re.compile(
@@ -25,8 +26,7 @@ LABELS = {"TabItem": ("label", "value"), "hfoption": ("id",)}
 """Tabs, and the attributes with their labels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(Struct, frozen=True):
     """A component with no other text on its lines."""
 
     indent: str

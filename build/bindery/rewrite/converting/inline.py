@@ -6,7 +6,8 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from bindery.evidence.excerpts import Excerpt
 from bindery.markdown.prose import INSERTED, MARKED, RAISED
@@ -44,8 +45,7 @@ _NOUNS = {
 """How the summary counts each group of the pattern."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """The targets of references: labels, chapters and files."""
 
     labels: Mapping[str, tuple[str, str]] = field(default_factory=dict)

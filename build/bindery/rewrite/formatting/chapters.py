@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from markdown_it.token import Token
+from msgspec import Struct
 
 from bindery.book.markdown_files import Document, read_source
 from bindery.core.model import Chapter, Definition, Finding, Severity, Span
@@ -25,8 +25,7 @@ _BLANKS_OUTSIDE_QUOTES = re.compile(r"""("[^"]*"|'[^']*')|\s+""")
 _NUMBER = re.compile(r"(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Struct, frozen=True):
     """Replace the lines from `first` up to `end`, from 0, by others."""
 
     first: int

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from bindery.core.repository import Kind, Tree
 from bindery.core.transaction import map_path
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
+class Moves(Struct, frozen=True):
     """Old and new paths. A folder moves with its contents."""
 
     pairs: tuple[tuple[str, str], ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from bindery.book.markdown_files import (
     Document,
@@ -49,8 +50,7 @@ RULE = "refused-move"
 _CHECKSUM = re.compile(r"[0-9a-f]{8}(?=\s*-->)")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A move that breaks nothing."""
 
     moves: Moves

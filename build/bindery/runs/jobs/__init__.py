@@ -10,11 +10,11 @@ import itertools
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec import Struct, field
 
 from bindery.runs.plan_run import Plan
 
@@ -30,8 +30,7 @@ Sweep = tuple[str, tuple[str, ...]]
 """A tool's argument and its values, one task each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A run's resource request to Slurm. Counts are per node and equal on all nodes."""
 
     seconds: float
@@ -57,8 +56,7 @@ class Request:
         return math.ceil((self.seconds + _MARGIN_SECONDS) / 60)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A run folder: the plan, the arguments of each task, and what is needed to collect results.
     Stored in plan.json."""
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from bindery.core.report import count_noun
 from bindery.core.suggestions import find_nearest, suggest
@@ -21,8 +22,7 @@ _STAND_IN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Misuse:
+class Misuse(Struct, frozen=True):
     """An error that the tool would report: its word and the option it is about."""
 
     word: Word
@@ -30,8 +30,7 @@ class Misuse:
     help: str = ""
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """The state of reading a command line."""
 
     misuses: list[Misuse] = field(default_factory=list)

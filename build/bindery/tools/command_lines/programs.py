@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bindery.tools.command_lines.shell import Command, Word, iterate_prompted, read_shell
 
@@ -34,8 +36,7 @@ _OPTIONS_THAT_TAKE_A_FILE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A program and its arguments. Positions are offsets in the text."""
 
     program: Word

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NoReturn
+
+from msgspec import Struct, field
 
 _BLANK = " \t"
 _META = " \t\n;&|<>()"
@@ -32,8 +33,7 @@ _ENDS = (";;&", ";;", ";&")
 """Terminators of the commands of a case."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word of a command."""
 
     text: str
@@ -53,8 +53,7 @@ class Word:
         return not (self.is_open or self.is_many)
 
 
-@dataclass(slots=True)
-class Command:
+class Command(Struct):
     """A simple command: its words, without redirections. `NAME=value` alone has no words."""
 
     words: list[Word] = field(default_factory=list)
@@ -65,8 +64,7 @@ class Command:
     """Where the text for its standard input begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShellFault:
+class ShellFault(Struct, frozen=True):
     """A syntax error: where and why."""
 
     start: int
@@ -75,8 +73,7 @@ class ShellFault:
     help: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShellText:
+class ShellText(Struct, frozen=True):
     commands: tuple[Command, ...]
     """The commands before the fault, in the order in which they end."""
     fault: ShellFault | None
@@ -147,8 +144,7 @@ class _Broken(Exception):
         self.fault = fault
 
 
-@dataclass(frozen=True, slots=True)
-class _Heredoc:
+class _Heredoc(Struct, frozen=True):
     delimiter: str
     strips_tabs: bool
     start: int
@@ -156,8 +152,7 @@ class _Heredoc:
     command: Command
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(Struct):
     """An open compound command or list in brackets."""
 
     opening: str

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 Kind = Literal["text", "int", "float", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """An option or a positional argument of a parser."""
 
     names: tuple[str, ...]
@@ -36,8 +36,7 @@ class Option:
     """Whether `--help` omits it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parser:
+class Parser(Struct, frozen=True):
     """The options and arguments of a command line."""
 
     options: tuple[Option, ...] = ()
