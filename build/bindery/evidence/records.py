@@ -123,7 +123,6 @@ class _Model(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
     )
 
 
