@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import io
-import re
 import tokenize
 from collections.abc import Mapping
 from functools import lru_cache
@@ -37,16 +36,14 @@ def read_constants(source: str) -> Mapping[str, ast.expr]:
     return constants
 
 
-_METHOD_LINE = re.compile(r"^METHOD(?::[^=\n]*)?(?: = )?(.*)", re.M)
-
-
 def read_method(source: str) -> int | None:
     """A tool's constant METHOD, 1 if it has none; None if it is not an integer literal."""
     if "METHOD" not in source:
         return 1
-    lines = _METHOD_LINE.findall(source)
-    if len(lines) == 1 and lines[0].isdecimal():
-        return int(lines[0])  # so in almost every tool: it need not be parsed
+    _, _, rest = source.partition("\nMETHOD = ")
+    value = rest.partition("\n")[0]
+    if value.isdecimal() and source.count("\nMETHOD") == 1:
+        return int(value)  # so in almost every tool: it need not be parsed
     try:
         value = read_constants(source).get("METHOD", ast.Constant(1))
     except SyntaxError:
