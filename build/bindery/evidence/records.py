@@ -123,6 +123,7 @@ class _Model(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
+        defer_build=True,
     )
 
 
