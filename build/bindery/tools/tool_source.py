@@ -41,9 +41,9 @@ def read_method(source: str) -> int | None:
     if "METHOD" not in source:
         return 1
     _, _, rest = source.partition("\nMETHOD = ")
-    value = rest.partition("\n")[0]
-    if value.isdecimal() and source.count("\nMETHOD") == 1:
-        return int(value)  # so in almost every tool: it need not be parsed
+    typed = rest.partition("\n")[0]
+    if typed.isdecimal() and source.count("\nMETHOD") == 1:
+        return int(typed)  # so in almost every tool: it need not be parsed
     try:
         value = read_constants(source).get("METHOD", ast.Constant(1))
     except SyntaxError:
