@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bindery.check.baseline_use import relate_path
 from bindery.check.inspect import Inspection
-from bindery.core.model import Finding, refuse
+from bindery.core.model import ConfigError, Finding, refuse
 
 _AT_ANY_LINE = frozenset(("gutted-section",))
 """Rules about text that is gone. Their findings are new whatever their line."""
@@ -23,16 +23,24 @@ def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> li
     ]
     for path, relative in zip(paths, relate_paths(root, paths), strict=True):
         if not any(is_below(name, [relative]) for name in known):
-            hint = "name chapters or folders of this book, relative to the current folder"
-            raise refuse(path, f"there is no chapter of the book at '{path}'", hint)
+            raise _refuse(path)
         wanted.append(relative)
     return wanted
 
 
 def relate_paths(root: Path, paths: Sequence[str]) -> list[str]:
-    """The given paths relative to the root, which becomes the empty path."""
+    """The given paths relative to the root, which becomes the empty path. Raises ConfigError for a
+    path where nothing is."""
+    for path in paths:
+        if not Path(path).exists():
+            raise _refuse(path)
     relative = (relate_path(root, Path(path)) for path in paths)
     return ["" if path == "." else path for path in relative]
+
+
+def _refuse(path: str) -> ConfigError:
+    hint = "name chapters or folders of this book, relative to the current folder"
+    return refuse(path, f"there is no chapter of the book at '{path}'", hint)
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:
