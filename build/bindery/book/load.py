@@ -11,7 +11,7 @@ from msgspec import Struct
 from bindery.book.cached_chapters import Manuscript, read_chapter, read_chapters
 from bindery.core.cache import Cache
 from bindery.core.config import ChapterEntry, Config
-from bindery.core.model import Book, Chapter, Finding, Part, Span
+from bindery.core.model import SAVE_AS_UTF8, Book, Chapter, Finding, Part, find_bad_byte
 from bindery.core.repository import MARKDOWN, Tree, join_lines
 from bindery.core.suggestions import suggest
 
@@ -78,11 +78,8 @@ def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Find
     try:
         source = tree.read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        start = error.object[: error.start]
-        line = start.count(b"\n") + 1
-        col = len(start[start.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
-        message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
-        return Finding(Span(path, line, col), "not-utf8", message, "save the chapter as UTF-8 text")
+        span, message = find_bad_byte(path, error)
+        return Finding(span, "not-utf8", message, SAVE_AS_UTF8)
     except OSError as error:
         message = f"the chapter '{path}' cannot be read: {error.strerror}"
         return Finding(entry.span, "missing-chapter", message)

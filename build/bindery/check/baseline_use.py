@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bindery.check.baseline import Acceptance, Sifted, carry_accepted, parse_accepted, sift_findings
 from bindery.check.finding_identity import Identity, identify_finding
 from bindery.core.config import ASKED_RULES, Config
-from bindery.core.model import BookError, Finding, Span, refuse
+from bindery.core.model import SAVE_AS_UTF8, BookError, Finding, Span, find_bad_byte, refuse
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
@@ -31,9 +31,7 @@ def read_accepted(root: Path, path: Path, place: Span | None = None) -> tuple[Ac
         message = f"there is no baseline '{named}'"
         raise refuse(place or shown, message, hint) from None
     except UnicodeDecodeError as error:
-        message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise refuse(Span(shown, line), message, "save the file as UTF-8 text") from None
+        raise refuse(*find_bad_byte(shown, error), SAVE_AS_UTF8) from None
     return parse_accepted(text, shown)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,15 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.core.control_characters import show_controls
-from bindery.core.model import ConfigError, Finding, Severity, Span, refuse
+from bindery.core.model import (
+    SAVE_AS_UTF8,
+    ConfigError,
+    Finding,
+    Severity,
+    Span,
+    find_bad_byte,
+    refuse,
+)
 from bindery.core.repository import MARKDOWN
 from bindery.core.suggestions import suggest
 from bindery.core.wording import Wording, read_words
@@ -212,12 +221,14 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
         text = (root / FILE_NAME).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         hint = "start a book here with `bindery init`, or give the folder of a book with --root"
+        for above in root.resolve().parents[:3]:
+            if (above / FILE_NAME).is_file():
+                hint = f"did you mean `--root {os.path.relpath(above)}`?"
+                break
         message = f"there is no {FILE_NAME} in the folder '{root}'"
         raise refuse(shown, message, hint) from None
     except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        message = "this file is not UTF-8"
-        raise refuse(Span(FILE_NAME, line), message, "save it as UTF-8 text") from None
+        raise refuse(*find_bad_byte(FILE_NAME, error), SAVE_AS_UTF8) from None
     return _Reader(root, rule_ids).read(text)
 
 

@@ -69,6 +69,17 @@ def refuse(place: Span | str, message: str, hint: str = "") -> ConfigError:
     return ConfigError(Finding(span, "config", message, hint))
 
 
+SAVE_AS_UTF8 = "save the file as UTF-8 text"
+
+
+def find_bad_byte(path: str, error: UnicodeDecodeError) -> tuple[Span, str]:
+    """Where a file is not UTF-8, and what is there."""
+    before = error.object[: error.start]
+    line = before.count(b"\n") + 1
+    col = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+    return Span(path, line, col), f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
+
+
 # --- what an author wrote --------------------------------------------------------------------
 
 LinkKind = Literal[

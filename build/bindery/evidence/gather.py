@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.facts import Facts
-from bindery.core.model import Finding, Span
+from bindery.core.model import SAVE_AS_UTF8, Finding, Span, find_bad_byte
 from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.suggestions import suggest
 from bindery.evidence.database import EvidenceDatabase
@@ -271,7 +271,11 @@ def _read_views(
             findings.append(Finding(Span.whole(path), "bad-view", message, "rename one of them"))
             continue
         paths[name] = path
-        view = parse_view(name, path, tree.read_bytes(path).decode("utf-8", "replace"))
+        try:
+            view = parse_view(name, path, tree.read_bytes(path).decode("utf-8"))
+        except UnicodeDecodeError as error:
+            span, message = find_bad_byte(path, error)
+            view = Finding(span, "bad-view", message, SAVE_AS_UTF8)
         if isinstance(view, Finding):
             findings.append(view)
             broken.add(name)

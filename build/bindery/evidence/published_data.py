@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from bindery.core.model import Finding, Span
+from bindery.core.model import SAVE_AS_UTF8, Finding, Span, find_bad_byte
 from bindery.core.repository import Tree
 from bindery.core.suggestions import suggest
 from bindery.evidence.data_formulas import NoArithmeticError, agrees, evaluate
@@ -194,9 +194,7 @@ def _read_csv(tree: Tree, path: str) -> tuple[list[str], _Rows]:
     try:
         text = tree.read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        hint = "save the file as UTF-8"
-        raise _BadDataError(_report(Span(path, line), "this is not UTF-8", hint)) from None
+        raise _BadDataError(_report(*find_bad_byte(path, error), SAVE_AS_UTF8)) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         rows = [(reader.line_num, row) for row in reader if row]
@@ -256,7 +254,9 @@ def _read_yaml_text(text: str) -> Any:
 def _read_schema(tree: Tree, path: str) -> _Schema:
     try:
         data = _read_yaml_text(tree.read_bytes(path).decode("utf-8"))
-    except (YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise _BadDataError(_report(*find_bad_byte(path, error), SAVE_AS_UTF8)) from None
+    except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
         hint = f"YAML: {getattr(error, 'problem', None) or error}"

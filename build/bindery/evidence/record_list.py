@@ -207,6 +207,8 @@ def find_record(name: str, listed: Sequence[ListedRecord]) -> ListedRecord:
         if entry.record == wanted:
             return entry
     hint = suggest(wanted, [entry.record for entry in listed], "see `bindery records`")
+    if any(entry.record.startswith(f"{wanted}/") for entry in listed):
+        hint = f"the records of a tool: `bindery records --tool {wanted}`"
     raise refuse(name, f"the book has no record '{wanted}'", hint)
 
 

@@ -29,7 +29,7 @@ from pydantic import (
     model_validator,
 )
 
-from bindery.core.model import Finding, Span
+from bindery.core.model import SAVE_AS_UTF8, Finding, Span, find_bad_byte
 from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.units import BASE_UNITS, read_unit
 from bindery.evidence import seals
@@ -574,7 +574,11 @@ def load_records(
             continue
         try:
             text = tree.read_bytes(path).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
+            span, message = find_bad_byte(path, error)
+            yield Finding(span, "bad-record", message, SAVE_AS_UTF8)
+            continue
+        except OSError as error:
             yield Finding(Span.whole(path), "bad-record", f"this record cannot be read: {error}")
             continue
         record = parse_record(path, text, latest)

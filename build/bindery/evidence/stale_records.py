@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import TYPE_CHECKING
@@ -61,6 +62,14 @@ def find_stale(
     return stale
 
 
+_OPTION = re.compile(r"^--[\w-]+")
+
+
+def _write_today(option: re.Match[str]) -> str:
+    """An option as tools have it now: they had underscores before 0.2."""
+    return option[0].replace("_", "-")
+
+
 def find_newest(records: Mapping[str, Record]) -> frozenset[str]:
     """The last complete record of each kind, and later partial or failed ones. A kind has the same
     tool, profile, command, hardware, nodes and ranks."""
@@ -68,8 +77,8 @@ def find_newest(records: Mapping[str, Record]) -> frozenset[str]:
     for name, record in records.items():
         key = (
             record.tool,
-            record.profile,
-            tuple(record.command),
+            record.profile_name,
+            tuple(_OPTION.sub(_write_today, word) for word in record.command),
             record.machine.hardware,
             record.nodes,
             record.ranks,

@@ -19,6 +19,7 @@ from bindery.book.foreign_contents import name_part
 from bindery.core.config import FILE_NAME, Config, write_scalar
 from bindery.core.model import refuse
 from bindery.core.repository import Tree
+from bindery.evidence.gather import RECORDS_TABLE
 from bindery.rewrite.moving.listing import find_end, find_values, get_value
 
 Read = Callable[[str], str]
@@ -69,6 +70,8 @@ def begin_view(
 ) -> Files:
     """A view of two rows of data, quoted at the end of a chapter if one is given."""
     words = {"NAME": _check_name(name), "TITLE": name_part(name), "TODAY": today.isoformat()}
+    if name in (RECORDS_TABLE, *(tool.name for tool in config.tools)):
+        raise refuse(name, f"'{name}' is already a table of records", "choose another name")
     words["SOURCE"] = source or "# the page or document that states the figures"
     new = {f"{config.views}/{name}.sql": _fill_in(read("view.sql"), words)}
     new[f"{config.data}/{name}.yaml"] = _fill_in(read("data.yaml"), words)

@@ -92,6 +92,7 @@ def test_new_parts_are_listed_where_they_belong(make_book: BookMaker, run_binder
         (("tool", "../x"), "it is not in scripts/"),
         (("tool", "Ping"), "a name has only lower-case letters, digits and _"),
         (("view", "a-b"), "a name has only lower-case letters, digits and _"),
+        (("view", "old"), "'old' is already a table of records"),
         (("view", "a", "--in", "text/gone.md"), "'text/gone.md' cannot quote it"),
     ],
 )

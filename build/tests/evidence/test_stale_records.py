@@ -91,6 +91,12 @@ def test_a_later_whole_record_of_the_same_kind_replaces(
     assert find_newest_of(a={}, b={}, c=change) == set(newest)
 
 
+def test_an_option_is_the_same_with_hyphens() -> None:
+    """Options of tools had underscores before 0.2."""
+    old, new = (["python", "scripts/timer.py", f"--batch{mark}size=a_b"] for mark in "_-")
+    assert find_newest_of(a={"command": old}, b={"command": new}) == {"b"}
+
+
 # --- unused ---
 
 

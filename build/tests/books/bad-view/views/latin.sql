@@ -1,0 +1,3 @@
+-- title: Désk prices
+-- column name: Name
+SELECT name FROM chips ORDER BY name
