@@ -112,7 +112,7 @@ def list_files(site: Site) -> dict[str, bytes | Path]:
     for path in sorted(site.dialect.used_files):
         files[place_file(path, site.config.folder)] = root / path
     for tool in site.tools:
-        files[f"{tool.folder}/{tool.file}"] = tool.text.encode("utf-8", "surrogateescape")
+        files[f"{tool.folder}/{tool.file}"] = tool.text
         for run in tool.runs:
             place = f"{tool.folder}/records/{run.file}.json"
             files[place] = root / RECORDS_FOLDER / f"{run.name}.json"

@@ -40,9 +40,14 @@ class Section(Struct, frozen=True):
     """The headings above it, without that of the page."""
 
 
-def read_sections(body: str) -> Sequence[Section]:
-    """The sections of a page from its XHTML, without footnote numbers and notes on the origin of
-    numbers."""
+def read_page(body: str) -> tuple[Sequence[Section], str]:
+    """The sections of a page from its XHTML, and its summary."""
+    root = lxml_html.fragment_fromstring(body, create_parent="article")
+    return _read_sections(root), _summarise(root)
+
+
+def _read_sections(root: Any) -> Sequence[Section]:
+    """The sections of a page, without footnote numbers and notes on the origin of numbers."""
     sections: list[Section] = []
     slug, title, prose, rest = "", "", list[str](), list[str]()
     open_headings: dict[int, str] = {}
@@ -51,9 +56,7 @@ def read_sections(body: str) -> Sequence[Section]:
         above = " ".join(list(open_headings.values())[:-1])
         sections.append(Section(slug, title, _fold("".join(prose)), _fold("".join(rest)), above))
 
-    for heading, text, is_prose in _walk(
-        lxml_html.fragment_fromstring(body, create_parent="article")
-    ):
+    for heading, text, is_prose in _walk(root):
         if heading is None:
             (prose if is_prose else rest).append(text)
             continue
@@ -75,9 +78,8 @@ def count_minutes(sections: Sequence[Section]) -> int:
     return max(1, round(words / WORDS_A_MINUTE))
 
 
-def summarise_page(body: str) -> str:
+def _summarise(root: Any) -> str:
     """The first paragraph of a page, cut at a word to the length that search engines show."""
-    root = lxml_html.fragment_fromstring(body, create_parent="article")
     for paragraph in root.iter("p"):
         text = _fold("".join(text for _, text, _ in _walk(paragraph)))
         if text:

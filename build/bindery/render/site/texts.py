@@ -21,7 +21,7 @@ from bindery.render.provenance_notes import list_note_inputs, write_additions
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.dressing import DressedText
 from bindery.render.site.model import ChapterText, Progress
-from bindery.render.site.reading import Section, read_sections, summarise_page
+from bindery.render.site.reading import Section, read_page
 from bindery.render.text.content import NOTHING_ADDED, Additions, render_chapter
 from bindery.render.text_inputs import list_inputs
 from bindery.render.web_notes import write_titles
@@ -186,8 +186,8 @@ class Texts:
         has_terms = text.mark_terms({**terms, "": own}, letters)
         text.delay_images()
         body = text.write()
-        sections, summary = tuple(read_sections(body)), summarise_page(body)
-        return _PageText(body, sections, summary, has_terms, own, tuple(sorted(used)))
+        sections, summary = read_page(body)
+        return _PageText(body, tuple(sections), summary, has_terms, own, tuple(sorted(used)))
 
     def _find_drawings(self, chapter: Chapter) -> Iterator[str]:
         """The addresses of the drawings of a chapter that have one theme only; others query the

@@ -78,8 +78,7 @@ class ToolPage(Struct, frozen=True):
     size: str
     file: str
     """The name of the file that readers download: the tool and the kit modules it uses."""
-    text: str
-    """Its text: that of a shell script may not be UTF-8, and has surrogates there."""
+    text: bytes
     address: str
     """Its address on the web; empty for a site without an address, or a shell script."""
     about: tuple[ToolSection, ...]
@@ -197,7 +196,7 @@ def _describe_tool(
         hashlib.sha256(text).hexdigest(),
         _format_size(len(text), inspection.config.wording),
         posixpath.basename(tool.path),
-        text.decode("utf-8", "surrogateescape"),
+        text,
         f"{site.rstrip('/')}/{here}/{posixpath.basename(tool.path)}"
         if site and tool.path.endswith(".py")
         else "",
