@@ -37,6 +37,10 @@ class Frames:
         digest = hashlib.sha256(encode(values)).hexdigest()
         return self._facts.derive(name, kind, make, digest)
 
+    def fill_again(self, name: str, template: str, values: Mapping[str, Any]) -> str:
+        """A template with its values, or the same text from an earlier build."""
+        return self.recall(name, values, str, lambda: self.fill(template, values))
+
 
 @cache
 def _load_templates() -> Environment:

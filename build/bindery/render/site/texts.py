@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -139,7 +139,7 @@ class Texts:
                 **list_inputs(*given),
                 "the numbering of its tables and figures": repr((self._exhibits.get(path), known)),
                 "a drawing": repr(drawings),
-                "the glossary": repr(terms),
+                "the glossary": f"{list(terms)} {any(terms.values()) and self._explained}",
             }
         make = partial(self._make, given, terms, drawings, known)
         return Recipe(f"page of {path}", inputs, make, chapter.title)
@@ -164,6 +164,11 @@ class Texts:
         pages = self._dialect.pages
         address = quote_path(relate(pages[self._glossary], pages[path]))
         return {address: self._read(self._glossary).terms if path != self._glossary else ()}
+
+    @cached_property
+    def _explained(self) -> str:
+        """All that the glossary says."""
+        return repr(self._read(self._glossary).terms)
 
     def _make(
         self,
