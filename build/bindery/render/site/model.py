@@ -34,6 +34,7 @@ class ChapterText(Struct, frozen=True):
     body: str
     sections: Sequence[Section]
     summary: str
+    minutes: int
     has_origins: bool
     """Whether its numbers show their origin."""
     has_terms: bool

@@ -21,7 +21,7 @@ from bindery.render.provenance_notes import list_note_inputs, write_additions
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.dressing import DressedText
 from bindery.render.site.model import ChapterText, Progress
-from bindery.render.site.reading import Section, read_page
+from bindery.render.site.reading import Section, count_minutes, read_page
 from bindery.render.text.content import NOTHING_ADDED, Additions, render_chapter
 from bindery.render.text_inputs import list_inputs
 from bindery.render.web_notes import write_titles
@@ -36,6 +36,8 @@ class _PageText(Struct, frozen=True):
     body: str
     sections: tuple[Section, ...]
     summary: str
+    minutes: int
+    """Reading time."""
     has_terms: bool
     """Whether it uses terms from a glossary."""
     terms: tuple[Term, ...]
@@ -107,6 +109,7 @@ class Texts:
             text.body,
             text.sections,
             text.summary,
+            text.minutes,
             has_origins=chapter.path in self._additions,
             has_terms=text.has_terms,
             synonyms=tuple(term.names for term in text.terms if len(term.names) > 1),
@@ -192,7 +195,8 @@ class Texts:
         text.delay_images()
         body = text.write()
         sections, summary = read_page(body)
-        return _PageText(body, tuple(sections), summary, has_terms, own, tuple(sorted(used)))
+        minutes, files = count_minutes(sections), tuple(sorted(used))
+        return _PageText(body, tuple(sections), summary, minutes, has_terms, own, files)
 
     def _find_drawings(self, chapter: Chapter) -> Iterator[str]:
         """The addresses of the drawings of a chapter that have one theme only; others query the
