@@ -237,9 +237,7 @@ def _write_others(site: Site, frames: Frames, pages: Sequence[Page]) -> dict[str
     return {**moved, **shelf.write_scripts(site), **_write_machine_texts(site, frames, pages)}
 
 
-def _write_machine_texts(
-    site: Site, frames: Frames, pages: Sequence[Page]
-) -> Mapping[str, str]:
+def _write_machine_texts(site: Site, frames: Frames, pages: Sequence[Page]) -> Mapping[str, str]:
     """The files for programs, including the search index, by path."""
     config, edition = site.config, site.edition
     sources = {
