@@ -305,13 +305,13 @@ def _list_sources(inspection: Inspection) -> dict[str, tuple[str, ...]]:
 
 def _list_named(source: str, tools: Iterable[ToolEntry]) -> tuple[str, ...]:
     """The tools whose file a chapter names, or whose output it quotes."""
-    named = []
+    named, quotes = [], "text: " in source
     for tool in tools:
         file, text = posixpath.basename(tool.path), f"text: {tool.name}/"
         # What looks back comes behind the name: a pattern that begins with letters is quick.
         name, quotation = re.escape(file), re.escape(text)
         if (file in source and re.search(rf"{name}(?<![\w.-]{name})(?![\w-])", source)) or (
-            text in source and re.search(rf"{quotation}(?<!\w{quotation})", source)
+            quotes and text in source and re.search(rf"{quotation}(?<!\w{quotation})", source)
         ):
             named.append(tool.name)
     return tuple(named)
