@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lxml import html as lxml_html
+from lxml import etree
 from msgspec import Struct
 
 from bindery.render.completeness import ADDED
@@ -42,7 +42,8 @@ class Section(Struct, frozen=True):
 
 def read_page(body: str) -> tuple[Sequence[Section], str]:
     """The sections of a page from its XHTML, and its summary."""
-    root = lxml_html.fragment_fromstring(body, create_parent="article")
+    page = etree.fromstring(f"<html><body>{body}</body></html>", etree.HTMLParser())
+    root = page.find("body")
     return _read_sections(root), _summarise(root)
 
 
