@@ -23,7 +23,6 @@ UNSAID = ADDED | {"note"}
 """Classes of elements that are not part of the text."""
 _CHARACTER = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 """Characters of Chinese and Japanese, which have no spaces; two take as long as a word."""
-_SPACE = re.compile(r"\s+")
 _LONGEST_SUMMARY = 160
 """Length of a description that search engines show."""
 
@@ -91,7 +90,7 @@ def _summarise(root: Any) -> str:
 
 
 def _fold(text: str) -> str:
-    return _SPACE.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 def _walk(element: Any, *, is_prose: bool = True) -> Iterator[tuple[Any, str, bool]]:
