@@ -189,19 +189,20 @@ def read_changes(root: Path, paths: Iterable[str]) -> Mapping[str, Mapping[str, 
 
 def _read_patch(patch: str) -> Iterator[tuple[str, Sequence[Hunk]]]:
     """Each file of a patch with its hunks; none for a binary file."""
-    for file in re.split(r"^diff --git .*\n", patch, flags=re.MULTILINE)[1:]:
-        head, *hunks = re.split(r"^@@ -\S+ \+(\d+).*\n", file, flags=re.MULTILINE)
+    for file in f"\n{patch}".split("\ndiff --git ")[1:]:
+        head, *hunks = file.split("\n@@ -")
         names = re.findall(r"^(?:---|\+\+\+) (.*?)\t?$", head, flags=re.MULTILINE)
         path = next((name for name in reversed(names) if name != "/dev/null"), "")
         if path:
-            pairs = zip(hunks[::2], hunks[1::2], strict=True)
-            yield re.sub("^[ab]/", "", _read_name(path)), [_read_hunk(*pair) for pair in pairs]
+            yield re.sub("^[ab]/", "", _read_name(path)), list(map(_read_hunk, hunks))
 
 
-def _read_hunk(first: str, text: str) -> Hunk:
-    lines = text.split("\n")
+def _read_hunk(text: str) -> Hunk:
+    """A hunk from what follows its `@@ -`."""
+    head, *lines = text.split("\n")
+    _, place, _ = head.split(" ", 2)
     return Hunk(
-        int(first),
+        int(place.removeprefix("+").partition(",")[0]),
         tuple(line[1:] for line in lines if line.startswith("<")),
         tuple(line[1:] for line in lines if line.startswith(">")),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from urllib.parse import quote
 
 from bindery.book.this_edition import Edition
@@ -17,11 +18,13 @@ _ASCII = re.compile(r"[\x00-\x7f]+")
 _SPACE = re.compile(r"\s")
 
 
+@cache  # every page has the same menu
 def quote_path(path: str) -> str:
     """A path encoded for a URL; letters of all scripts stay as they are."""
     return _ASCII.sub(lambda run: quote(run[0], safe=_SAFE_IN_PATH), path)
 
 
+@cache
 def quote_fragment(slug: str) -> str:
     return _ASCII.sub(lambda run: quote(run[0], safe=_SAFE_IN_FRAGMENT), slug)
 

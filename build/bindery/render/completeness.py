@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lxml import html as lxml_html
+from lxml import etree
 from msgspec import Struct, field
 
 from bindery.book.this_edition import Edition
@@ -278,8 +278,8 @@ def prove_site(
 
 
 def _compare_page(path: str, page: bytes, expected: Contents) -> ChapterProof:
-    tree = lxml_html.document_fromstring(page, lxml_html.HTMLParser(encoding="utf-8"))
-    article = tree.find(".//article")
+    tree = etree.fromstring(page, etree.HTMLParser(encoding="utf-8"))
+    article = next(tree.iter("article"), None)
     found = Contents() if article is None else read_contents(article, expected)
     return compare_contents(path, expected, found)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bindery.core.cache import Cache, recall
+from bindery.core.cache import Cache
 from bindery.core.config import Config
+from bindery.core.facts import Facts, encode
 
 T = TypeVar("T")
 
@@ -21,7 +22,8 @@ class Frames:
 
     def __init__(self, book: Config, cache: Cache | None = None) -> None:
         self._book = book
-        self._cache = cache
+        inputs = {"chapters.yaml": repr(book)}
+        self._facts = cache.open_facts("framed texts", inputs) if cache else Facts()
 
     def fill(self, template: str, values: Mapping[str, Any]) -> str:
         """A template, rendered with its values."""
@@ -31,14 +33,13 @@ class Frames:
     def recall(
         self, name: str, values: Mapping[str, Any], kind: type[T], make: Callable[[], T]
     ) -> T:
-        """What was made earlier of the same values. `repr` has to tell all that a template can show
-        of them."""
-        inputs = {"chapters.yaml": self._digest, "what it shows": repr(values)}
-        return recall(self._cache, name, inputs, kind, make)
+        """What was made earlier of the same values."""
+        digest = hashlib.sha256(encode(values)).hexdigest()
+        return self._facts.derive(name, kind, make, digest)
 
-    @cached_property
-    def _digest(self) -> str:
-        return hashlib.sha256(repr(self._book).encode(errors="surrogatepass")).hexdigest()
+    def fill_again(self, name: str, template: str, values: Mapping[str, Any]) -> str:
+        """A template with its values, or the same text from an earlier build."""
+        return self.recall(name, values, str, lambda: self.fill(template, values))
 
 
 @cache
@@ -50,6 +51,7 @@ def _load_templates() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
+        auto_reload=False,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from lxml import etree
@@ -174,6 +174,7 @@ def _shorten(meaning: str) -> str:
 # --- marking terms ---
 
 
+@cache  # every chapter looks for the same terms
 def _fold(name: str) -> str:
     """The form in which names are looked up: abbreviations are written in capitals only."""
     return name if is_abbreviation(name) else name.casefold()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bindery.tools.tool_source import read_constants
+from bindery.tools.tool_source import parse_module, read_constants
 
 KIT = "kit"
 LICENCE = "Apache-2.0"
@@ -123,7 +123,7 @@ def _collect(part: _Part, folder: str, read: Read, parts: dict[str, _Part]) -> N
 
 @cache  # many tools use the same modules
 def _cut(path: str, source: str) -> _Part:
-    tree = ast.parse(source)
+    tree = parse_module(source)
     lines = source.split("\n")
     dropped: set[int] = set()
     docstring = summary = ending = head = ""

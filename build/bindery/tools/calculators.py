@@ -25,7 +25,7 @@ from bindery.tools.python_to_js import (
     write_literal,
     write_name,
 )
-from bindery.tools.tool_source import read_constants
+from bindery.tools.tool_source import parse_module, read_constants
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -85,9 +85,8 @@ def read_calculators(source: str) -> tuple[Calculator, ...]:
     """The calculators of a tool. Raises TranslationError if it has none, or if one cannot be read
     or translated."""
     try:
-        module = ast.parse(source)
-        constants = read_constants(source)
-    except (SyntaxError, ValueError) as error:
+        module, constants = parse_module(source), read_constants(source)
+    except SyntaxError as error:
         raise TranslationError(f"this is not valid Python: {error}", 1) from None
     if _CONSTANT not in constants:
         raise TranslationError(f"this tool has no constant {_CONSTANT}", 1)

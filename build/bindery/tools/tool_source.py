@@ -10,19 +10,23 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 
-@lru_cache(maxsize=64)  # staleness and comparison read the same sources
+@lru_cache(maxsize=64)  # records, pages and bundles of tools are made from the same sources
+def parse_module(source: str) -> ast.Module:
+    """The syntax tree of a source, not to be changed. Raises SyntaxError where it is not Python."""
+    try:
+        return ast.parse(source)
+    except ValueError as error:  # a NUL
+        raise SyntaxError(str(error)) from None
+
+
 def read_constants(source: str) -> Mapping[str, ast.expr]:
     """The expression that each name of the module is assigned last, as `ast.literal_eval` takes
     it; one that is assigned in parts, such as `N += 1`, is not a literal.
 
     Raises SyntaxError where the source is not Python.
     """
-    try:
-        module = ast.parse(source)
-    except ValueError as error:  # a NUL
-        raise SyntaxError(str(error)) from None
     constants: dict[str, ast.expr] = {}
-    for node in module.body:
+    for node in parse_module(source).body:
         match node:
             case ast.Assign(targets=targets, value=value):
                 names = [target.id for target in targets if isinstance(target, ast.Name)]

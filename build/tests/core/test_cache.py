@@ -281,7 +281,7 @@ def test_why(make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.Monk
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     run_bindery("html", "--quiet", folder=root)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86401")
-    assert explain() == ["rebuilt 0 results, reused 7"]
+    assert explain() == ["rebuilt 0 results, reused 8"]
     (root / "b.md").write_text("# C\n\nMore.\n", encoding="utf-8")
     assert explain("check") == [
         "rebuilt text of b.md: its text changed",

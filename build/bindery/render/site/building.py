@@ -108,11 +108,12 @@ def list_files(site: Site) -> dict[str, bytes | Path]:
     assets["site.js"] = _write_words(site.config, assets.values()) + assets["site.js"]
     assets["site.css"] += read_author_style(site.config, site.inspection.tree, "html").encode()
     files: dict[str, bytes | Path] = {**assets}
-    files |= {f"{DOWNLOADS}/{one.path.name}": one.path for one in site.downloads}
+    downloads = (Path(one.path) for one in site.downloads)
+    files |= {f"{DOWNLOADS}/{path.name}": path for path in downloads}
     for path in sorted(site.dialect.used_files):
         files[place_file(path, site.config.folder)] = root / path
     for tool in site.tools:
-        files[f"{tool.folder}/{tool.file}"] = tool.text.encode("utf-8", "surrogateescape")
+        files[f"{tool.folder}/{tool.file}"] = tool.text
         for run in tool.runs:
             place = f"{tool.folder}/records/{run.file}.json"
             files[place] = root / RECORDS_FOLDER / f"{run.name}.json"
@@ -216,7 +217,10 @@ def _make_pages(site: Site, frames: Frames, only: str = "") -> Iterator[Page]:
 
 
 def _frame_page(site: Site, page: Page, frames: Frames) -> str:
-    return frames.fill(page.template, {**describe_frame(site, page), **page.values})
+    values = {**describe_frame(site, page), **page.values}
+    # The text of a chapter is in the cache itself, and to read it twice takes longer than to fill.
+    fills = frames.fill if "body" in values else partial(frames.fill_again, page.place)
+    return fills(page.template, values)
 
 
 def _write_texts(site: Site, cache: Cache | None = None) -> dict[str, str]:
@@ -230,10 +234,10 @@ def _write_texts(site: Site, cache: Cache | None = None) -> dict[str, str]:
 def _write_others(site: Site, frames: Frames, pages: Sequence[Page]) -> dict[str, str]:
     """Every text file that is not one of the pages: redirects, scripts, files for programs."""
     moved = dict(missing.write_moved(site, frames))
-    return {**moved, **shelf.write_scripts(site), **_write_machine_texts(site, pages)}
+    return {**moved, **shelf.write_scripts(site), **_write_machine_texts(site, frames, pages)}
 
 
-def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]:
+def _write_machine_texts(site: Site, frames: Frames, pages: Sequence[Page]) -> Mapping[str, str]:
     """The files for programs, including the search index, by path."""
     config, edition = site.config, site.edition
     sources = {
@@ -257,5 +261,5 @@ def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]
         days = {page.place: page.changed for page in pages if page.is_listed}
         texts[machines.SITEMAP] = machines.write_sitemap(days, config.site)
         if site.editions:
-            texts[changes.FEED] = changes.write_feed(site.editions, config)
+            texts[changes.FEED] = changes.write_feed(site.editions, config, frames)
     return texts

@@ -17,7 +17,7 @@ from bindery.core.model import ToFile
 from bindery.core.repository import Tree
 from bindery.core.wording import Wording
 from bindery.render.addresses import find_file_url, quote_path, relate
-from bindery.render.frames import fill_frame
+from bindery.render.frames import Frames
 from bindery.render.site.llms_and_sitemap import find_address
 from bindery.render.site.model import Page, Site
 from bindery.render.site.reading import Section
@@ -83,7 +83,7 @@ def describe_size(subject: Subject | Change, wording: Wording) -> str:
     return ", ".join(shown)
 
 
-def write_feed(editions: Editions, config: Config) -> str:
+def write_feed(editions: Editions, config: Config, frames: Frames) -> str:
     """The changes of chapters and of numbers as an Atom feed (RFC 4287), newest first."""
     words = config.wording
     told: dict[int, list[str]] = {}
@@ -102,9 +102,8 @@ def write_feed(editions: Editions, config: Config) -> str:
     ]
     page = find_address(PAGE, config.site)
     updated = _write_time(editions.commits[min(told, default=0)].time)
-    return fill_frame(
-        "site/feed.xml", config, entries=entries, page=page, feed=FEED, updated=updated
-    )
+    values = {"entries": entries, "page": page, "feed": FEED, "updated": updated}
+    return frames.fill_again(FEED, "site/feed.xml", values)
 
 
 def _write_time(time: str) -> str:

@@ -11,7 +11,6 @@ from bindery.render.addresses import quote_path, relate
 from bindery.render.site import frame, front
 from bindery.render.site import llms_and_sitemap as machines
 from bindery.render.site.model import FRONT, ChapterText, Page, Site
-from bindery.render.site.reading import count_minutes
 
 _WEIGHT_OF_APPENDIX = 0.2
 """Search weight of the appendix: it mentions everything and explains nothing."""
@@ -44,7 +43,7 @@ def _make_page(
         "body": Markup(text.body),
         "sections": _list_sections(chapter),
         "number": site.numbers[chapter.path],
-        "minutes": 0 if is_front else count_minutes(text.sections),
+        "minutes": 0 if is_front else text.minutes,
         "changed": changed,
         "before": before and site.link_chapter(before, here),
         "after": after and site.link_chapter(after, here),

@@ -56,7 +56,9 @@ def find_downloads(folder: Path, config: Config, edition: Edition) -> list[Downl
     """The ebooks of this edition in a folder of outputs."""
     paths = (folder / f"{config.name}.{kind}" for kind in ("pdf", "epub"))
     return [
-        Download(path, path.suffix[1:].upper(), _format_size(path.stat().st_size, config.wording))
+        Download(
+            str(path), path.suffix[1:].upper(), _format_size(path.stat().st_size, config.wording)
+        )
         for path in paths
         if is_of_edition(path, edition)
     ]

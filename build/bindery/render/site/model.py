@@ -34,6 +34,7 @@ class ChapterText(Struct, frozen=True):
     body: str
     sections: Sequence[Section]
     summary: str
+    minutes: int
     has_origins: bool
     """Whether its numbers show their origin."""
     has_terms: bool
@@ -45,14 +46,14 @@ class ChapterText(Struct, frozen=True):
 class Download(Struct, frozen=True):
     """An ebook that the site offers."""
 
-    path: Path
+    path: str
     """Where it is now."""
     title: str
     size: str
 
     @property
     def href(self) -> str:
-        return f"{DOWNLOADS}/{quote_path(self.path.name)}"
+        return f"{DOWNLOADS}/{quote_path(Path(self.path).name)}"
 
 
 class PageLink(Struct, frozen=True):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lxml import html as lxml_html
+from lxml import etree
 from msgspec import Struct
 
 from bindery.render.completeness import ADDED
@@ -23,7 +23,6 @@ UNSAID = ADDED | {"note"}
 """Classes of elements that are not part of the text."""
 _CHARACTER = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 """Characters of Chinese and Japanese, which have no spaces; two take as long as a word."""
-_SPACE = re.compile(r"\s+")
 _LONGEST_SUMMARY = 160
 """Length of a description that search engines show."""
 
@@ -40,9 +39,15 @@ class Section(Struct, frozen=True):
     """The headings above it, without that of the page."""
 
 
-def read_sections(body: str) -> Sequence[Section]:
-    """The sections of a page from its XHTML, without footnote numbers and notes on the origin of
-    numbers."""
+def read_page(body: str) -> tuple[Sequence[Section], str]:
+    """The sections of a page from its XHTML, and its summary."""
+    page = etree.fromstring(f"<html><body>{body}</body></html>", etree.HTMLParser())
+    root = page.find("body")
+    return _read_sections(root), _summarise(root)
+
+
+def _read_sections(root: Any) -> Sequence[Section]:
+    """The sections of a page, without footnote numbers and notes on the origin of numbers."""
     sections: list[Section] = []
     slug, title, prose, rest = "", "", list[str](), list[str]()
     open_headings: dict[int, str] = {}
@@ -51,9 +56,7 @@ def read_sections(body: str) -> Sequence[Section]:
         above = " ".join(list(open_headings.values())[:-1])
         sections.append(Section(slug, title, _fold("".join(prose)), _fold("".join(rest)), above))
 
-    for heading, text, is_prose in _walk(
-        lxml_html.fragment_fromstring(body, create_parent="article")
-    ):
+    for heading, text, is_prose in _walk(root):
         if heading is None:
             (prose if is_prose else rest).append(text)
             continue
@@ -75,9 +78,8 @@ def count_minutes(sections: Sequence[Section]) -> int:
     return max(1, round(words / WORDS_A_MINUTE))
 
 
-def summarise_page(body: str) -> str:
+def _summarise(root: Any) -> str:
     """The first paragraph of a page, cut at a word to the length that search engines show."""
-    root = lxml_html.fragment_fromstring(body, create_parent="article")
     for paragraph in root.iter("p"):
         text = _fold("".join(text for _, text, _ in _walk(paragraph)))
         if text:
@@ -88,7 +90,7 @@ def summarise_page(body: str) -> str:
 
 
 def _fold(text: str) -> str:
-    return _SPACE.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 def _walk(element: Any, *, is_prose: bool = True) -> Iterator[tuple[Any, str, bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from bindery.render.provenance_notes import list_note_inputs, write_additions
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.dressing import DressedText
 from bindery.render.site.model import ChapterText, Progress
-from bindery.render.site.reading import Section, read_sections, summarise_page
+from bindery.render.site.reading import Section, count_minutes, read_page
 from bindery.render.text.content import NOTHING_ADDED, Additions, render_chapter
 from bindery.render.text_inputs import list_inputs
 from bindery.render.web_notes import write_titles
@@ -36,6 +36,8 @@ class _PageText(Struct, frozen=True):
     body: str
     sections: tuple[Section, ...]
     summary: str
+    minutes: int
+    """Reading time."""
     has_terms: bool
     """Whether it uses terms from a glossary."""
     terms: tuple[Term, ...]
@@ -107,6 +109,7 @@ class Texts:
             text.body,
             text.sections,
             text.summary,
+            text.minutes,
             has_origins=chapter.path in self._additions,
             has_terms=text.has_terms,
             synonyms=tuple(term.names for term in text.terms if len(term.names) > 1),
@@ -139,7 +142,7 @@ class Texts:
                 **list_inputs(*given),
                 "the numbering of its tables and figures": repr((self._exhibits.get(path), known)),
                 "a drawing": repr(drawings),
-                "the glossary": repr(terms),
+                "the glossary": f"{list(terms)} {any(terms.values()) and self._explained}",
             }
         make = partial(self._make, given, terms, drawings, known)
         return Recipe(f"page of {path}", inputs, make, chapter.title)
@@ -165,6 +168,11 @@ class Texts:
         address = quote_path(relate(pages[self._glossary], pages[path]))
         return {address: self._read(self._glossary).terms if path != self._glossary else ()}
 
+    @cached_property
+    def _explained(self) -> str:
+        """All that the glossary says."""
+        return repr(self._read(self._glossary).terms)
+
     def _make(
         self,
         given: _Given,
@@ -186,8 +194,9 @@ class Texts:
         has_terms = text.mark_terms({**terms, "": own}, letters)
         text.delay_images()
         body = text.write()
-        sections, summary = tuple(read_sections(body)), summarise_page(body)
-        return _PageText(body, sections, summary, has_terms, own, tuple(sorted(used)))
+        sections, summary = read_page(body)
+        minutes, files = count_minutes(sections), tuple(sorted(used))
+        return _PageText(body, tuple(sections), summary, minutes, has_terms, own, files)
 
     def _find_drawings(self, chapter: Chapter) -> Iterator[str]:
         """The addresses of the drawings of a chapter that have one theme only; others query the

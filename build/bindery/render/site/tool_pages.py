@@ -12,7 +12,7 @@ from bindery.render.addresses import quote_path, relate
 from bindery.render.frames import Frames
 from bindery.render.site.frame import find_edit_url
 from bindery.render.site.model import Page, PageLink, Site
-from bindery.render.site.reading import Section, read_sections, summarise_page
+from bindery.render.site.reading import Section, read_page
 from bindery.render.site.tools import ToolPage, find_calculator, show_bounds, show_default
 from bindery.tools.calculators import Calculator
 
@@ -126,7 +126,8 @@ def _make_page(
 
     def write() -> _ToolText:
         body = frames.fill(template, shown)
-        return _ToolText(Markup(body), tuple(read_sections(body)), summarise_page(body))
+        sections, summary = read_page(body)
+        return _ToolText(Markup(body), tuple(sections), summary)
 
     text = frames.recall(f"text of {here}", shown, _ToolText, write)
     values = {

@@ -78,8 +78,7 @@ class ToolPage(Struct, frozen=True):
     size: str
     file: str
     """The name of the file that readers download: the tool and the kit modules it uses."""
-    text: str
-    """Its text: that of a shell script may not be UTF-8, and has surrogates there."""
+    text: bytes
     address: str
     """Its address on the web; empty for a site without an address, or a shell script."""
     about: tuple[ToolSection, ...]
@@ -197,7 +196,7 @@ def _describe_tool(
         hashlib.sha256(text).hexdigest(),
         _format_size(len(text), inspection.config.wording),
         posixpath.basename(tool.path),
-        text.decode("utf-8", "surrogateescape"),
+        text,
         f"{site.rstrip('/')}/{here}/{posixpath.basename(tool.path)}"
         if site and tool.path.endswith(".py")
         else "",
@@ -306,13 +305,13 @@ def _list_sources(inspection: Inspection) -> dict[str, tuple[str, ...]]:
 
 def _list_named(source: str, tools: Iterable[ToolEntry]) -> tuple[str, ...]:
     """The tools whose file a chapter names, or whose output it quotes."""
-    named = []
+    named, quotes = [], "text: " in source
     for tool in tools:
         file, text = posixpath.basename(tool.path), f"text: {tool.name}/"
         # What looks back comes behind the name: a pattern that begins with letters is quick.
         name, quotation = re.escape(file), re.escape(text)
         if (file in source and re.search(rf"{name}(?<![\w.-]{name})(?![\w-])", source)) or (
-            text in source and re.search(rf"{quotation}(?<!\w{quotation})", source)
+            quotes and text in source and re.search(rf"{quotation}(?<!\w{quotation})", source)
         ):
             named.append(tool.name)
     return tuple(named)

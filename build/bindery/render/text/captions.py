@@ -125,22 +125,14 @@ def _make_figure(image: Any) -> Any:
 
 def mark_table_notes(root: Any) -> None:
     """Give the notes below tables their class. All outputs set them in small type."""
-    for parent in root.iter():
-        is_below = False
-        for child in parent:
-            if _is_table(child):
-                is_below = True
-            elif is_below and _is_stressed(child):
-                child.set("class", "table-note")
-            else:
-                is_below = False
-
-
-def _is_table(element: Any) -> bool:
-    """Whether an element is a table, or its scroll box."""
-    if read_name(element) == "div" and element.get("role") == "region":
-        return any(read_name(child) == "table" for child in element)
-    return read_name(element) == "table"
+    for table in root.iter("{*}table"):
+        box = table.getparent()
+        is_in_box = read_name(box) == "div" and box.get("role") == "region"
+        for block in (table, box) if is_in_box else (table,):
+            for below in block.itersiblings():
+                if not _is_stressed(below):
+                    break
+                below.set("class", "table-note")
 
 
 def _is_stressed(element: Any) -> bool:
