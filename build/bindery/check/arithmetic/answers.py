@@ -37,7 +37,6 @@ def _find_nearest_reading(left: Node, right: Node) -> tuple[float, float, Readin
     for reading, a, b in evaluate_sides(left, right):
         if a.dimension == b.dimension or not a.dimension or not b.dimension:
             found.append((a.value, b.value, reading))
-    found.sort(key=lambda sides: not sides[2].units)
     if all(has_scale(side) and find_typed_number(side) for side in (left, right)):
         return found[0]  # a unit conversion: the units count, however wrong the number is
     near = (sides for sides in found if 1e-9 < measure_distance(*sides[:2]) < _FAR_APART)

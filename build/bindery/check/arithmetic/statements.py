@@ -130,9 +130,9 @@ def _read_brackets(text: str) -> Iterator[Statement]:
         lefts = find_left(tokens, 0, index)
         end = _find_close(tokens, index)
         side = read_side(tokens[index + 1 : end])
-        if not lefts or side is None or not side.operators or side.labels:
+        if not lefts or side is None or not side.has_operator or side.labels:
             continue
-        if lefts[0].side.operators or lefts[0].side.labels:
+        if lefts[0].side.has_operator or lefts[0].side.labels:
             continue
         right = Cut(side, index + 1, end)
         statement = _compare_cuts(text, tokens, index, lefts[:1], [right])
@@ -179,12 +179,12 @@ def _compare_cuts(
             is_word = word is not None and word.kind is Kind.WORD and not word.is_new_line
             counted = word.text if word is not None and is_word else ""
             judged = judge_sides(left, right, sign.text, counted)
-            if judged is not Verdict.HOLDS and (
-                _is_cut_off(left.side, lefts[0].side) or _is_cut_off(right.side, rights[0].side)
-            ):
-                continue
             start, end = tokens[left.first].start, tokens[right.last - 1].end
             typed = text[start:end]
+            if judged is Verdict.HOLDS:
+                return Statement(typed, start, end, judged)
+            if _is_cut_off(left.side, lefts[0].side) or _is_cut_off(right.side, rights[0].side):
+                continue
             names = ("", "")
             if judged is Verdict.FAILS and _holds_with_decimal_commas(typed):
                 judged = Verdict.UNJUDGED
@@ -193,9 +193,6 @@ def _compare_cuts(
             found.append(Statement(typed, start, end, judged, *names))
     if not found:
         return None
-    for statement in found:
-        if statement.verdict is Verdict.HOLDS:
-            return statement
     if all(statement.verdict is Verdict.FAILS for statement in found):
         return found[0]
     return replace(found[0], verdict=Verdict.UNJUDGED, left="", right="")
@@ -204,7 +201,7 @@ def _compare_cuts(
 def _is_cut_off(part: Side, longest: Side) -> bool:
     """Whether a side is only an operand of a longer difference, as the second of `80 GB - 10 GB`.
     It may hold alone, but is not wrong if it does not."""
-    return part is not longest and not part.operators and is_certain_difference(longest.node)
+    return part is not longest and not part.has_operator and is_certain_difference(longest.node)
 
 
 def _holds_with_decimal_commas(typed: str) -> bool:
