@@ -37,8 +37,8 @@ class _Edge(enum.Enum):
     NONE = enum.auto()
 
 
-_STARTS = frozenset({Kind.NUMBER, Kind.CURRENCY, Kind.OPEN, Kind.FUNCTION, Kind.ROOT, Kind.TILDE})
-_ENDS = frozenset({Kind.NUMBER, Kind.UNIT, Kind.PERCENT, Kind.CLOSE, Kind.POWER})
+_STARTS = (Kind.NUMBER, Kind.CURRENCY, Kind.OPEN, Kind.FUNCTION, Kind.ROOT, Kind.TILDE)
+_ENDS = (Kind.NUMBER, Kind.UNIT, Kind.PERCENT, Kind.CLOSE, Kind.POWER)
 _STOPS = frozenset(".:;!?\"'“”‘’„»«|—…{}]>→≤≥≠≡")
 _NEGATIONS = frozenset("not never no isn't instead".split())
 _GO_ON = frozenset(

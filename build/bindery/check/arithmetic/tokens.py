@@ -126,25 +126,30 @@ def split_tokens(text: str) -> list[Token]:
 
 _BEFORE = re.compile(r"(?<![\d.,_])\d{1,9}(?:\.\d+)?$")
 _BEHIND = re.compile(r"\d{1,9}(?:\.\d+)?(?![\w,])")
-_VALUES = frozenset({Kind.NUMBER, Kind.CLOSE, Kind.POWER})
+_VALUES = (Kind.NUMBER, Kind.CLOSE, Kind.POWER)
+_AMOUNTS = (*_VALUES, Kind.UNIT, Kind.PERCENT)
+_AFTER_AMOUNT = re.compile("[ \u00a0\u202f\u2009]*[A-Za-zµμ/]")
+_AFTER_WORD = re.compile("[ \u00a0]*(?:[xX]\\s|/|per )")
+"""How a suffix begins."""
 
 
 def _read_suffix(text: str, position: int, last: Token | None) -> Token | None:
     """A token that exists only after a value: a unit, or `x` for times."""
     if last is None:
         return None
-    is_value = last.kind in _VALUES
-    if is_value or last.kind in (Kind.UNIT, Kind.PERCENT, Kind.WORD):
-        sign = _TIMES_SIGN.match(text, position)
-        if sign and (last.kind is not Kind.WORD or (sign["gap"] and sign["behind"])):
-            return Token(Kind.OPERATOR, "*", sign.end() - 1, sign.end())
-    if text[position].isdigit():
+    is_word = last.kind is Kind.WORD
+    if not is_word and last.kind not in _AMOUNTS:
         return None
+    if not (_AFTER_WORD if is_word else _AFTER_AMOUNT).match(text, position):
+        return None
+    sign = _TIMES_SIGN.match(text, position)
+    if sign and (not is_word or (sign["gap"] and sign["behind"])):
+        return Token(Kind.OPERATOR, "*", sign.end() - 1, sign.end())
     found = None
-    if is_value or (last.kind is Kind.UNIT and last.unit and not last.unit.dimension):
-        found = match_unit(text, position)
-    elif last.kind is Kind.WORD:
+    if is_word:
         found = match_rate(text, position)
+    elif last.kind in _VALUES or (last.unit and not last.unit.dimension):
+        found = match_unit(text, position)
     if found is None or text[found[1] : found[1] + 1] == "(":
         return None
     unit, end = found
@@ -157,6 +162,8 @@ def _read_suffix(text: str, position: int, last: Token | None) -> Token | None:
 def _read_token(match: re.Match[str], text: str, last: Token | None) -> Token:
     start, end, typed = match.start(), match.end(), match[0]
     match match.lastgroup:
+        case "word":
+            return _read_word(match, text, last)
         case "number":
             return Token(Kind.NUMBER, typed, start, end, " " in typed)
         case "raised":
@@ -168,8 +175,6 @@ def _read_token(match: re.Match[str], text: str, last: Token | None) -> Token:
             return Token(Kind.OPERATOR, name, start, end, name == "-" and _is_loose(match, text))
         case "by":
             return Token(Kind.OPERATOR, "/" if typed.startswith("d") else "*", start, end)
-        case "word":
-            return _read_word(match, text, last)
         case "other":
             return _read_mark(typed, start, end)
         case _:  # names, and comparison signs other than equality
@@ -190,13 +195,14 @@ def _is_loose(match: re.Match[str], text: str) -> bool:
 
 def _read_word(match: re.Match[str], text: str, last: Token | None) -> Token:
     start, end, typed = match.start(), match.end(), match[0]
-    plain = typed.removeprefix("math.").removeprefix("np.").removeprefix("torch.")
-    if plain in FUNCTIONS and text[end : end + 1] == "(":
-        name = plain.replace("_", "").replace("₂", "2").replace("₁₀", "10")
-        return Token(Kind.FUNCTION, name, start, end)
+    if text[end : end + 1] == "(":
+        plain = typed.removeprefix("math.").removeprefix("np.").removeprefix("torch.")
+        if plain in FUNCTIONS:
+            name = plain.replace("_", "").replace("₂", "2").replace("₁₀", "10")
+            return Token(Kind.FUNCTION, name, start, end)
     if last is not None and (
         (typed == "of" and last.kind is Kind.PERCENT)
-        or (typed in _OPERATORS and last.kind in (*_VALUES, Kind.UNIT, Kind.PERCENT))
+        or (typed in _OPERATORS and last.kind in _AMOUNTS)
     ):
         is_loose = typed != "of"  # as in "4.8 times 1e22"
         return Token(Kind.OPERATOR, _OPERATORS.get(typed, typed), start, end, is_loose)
@@ -207,15 +213,17 @@ def _read_word(match: re.Match[str], text: str, last: Token | None) -> Token:
     return Token(Kind.WORD, typed, start, end)
 
 
+_MARKS = {
+    "(": Kind.OPEN,
+    ")": Kind.CLOSE,
+    "%": Kind.PERCENT,
+    "√": Kind.ROOT,
+    "~": Kind.TILDE,
+    ",": Kind.COMMA,
+}
+
+
 def _read_mark(typed: str, start: int, end: int) -> Token:
-    kinds = {
-        "(": Kind.OPEN,
-        ")": Kind.CLOSE,
-        "%": Kind.PERCENT,
-        "√": Kind.ROOT,
-        "~": Kind.TILDE,
-        ",": Kind.COMMA,
-    }
     if typed in "$€£":
         return Token(Kind.CURRENCY, typed, start, end, unit=read_currency(typed))
-    return Token(kinds.get(typed, Kind.MARK), typed, start, end)
+    return Token(_MARKS.get(typed, Kind.MARK), typed, start, end)
