@@ -71,8 +71,9 @@ def read_statements(text: str, codes: tuple[tuple[int, int], ...] = ()) -> tuple
     `codes` are the ranges of code in it: in code a minus is a minus, but in prose, with spaces on
     both sides, it may be a dash.
     """
-    has_signs = has_sign(text) and bool(_MAYBE.search(text))
-    if not has_signs and not (" (" in text and _BRACKETED.search(text)):
+    has_signs = has_sign(text)
+    has_brackets = "(" in text and bool(_BRACKETED.search(text))
+    if not has_signs and not has_brackets:
         return ()
     statements: list[Statement] = []
     start = 0
@@ -82,9 +83,9 @@ def read_statements(text: str, codes: tuple[tuple[int, int], ...] = ()) -> tuple
             start = end
             continue
         found: list[Statement] = []
-        if has_signs and _MAYBE.search(sentence) and _WORK.search(sentence):
+        if has_sign(sentence) and _MAYBE.search(sentence) and _WORK.search(sentence):
             found += _read_sentence(sentence, [(a - start, b - start) for a, b in codes])
-        if _BRACKETED.search(sentence):
+        if has_brackets and _BRACKETED.search(sentence):
             found += _read_brackets(sentence)
         statements += [
             replace(one, start=one.start + start, end=one.end + start)
