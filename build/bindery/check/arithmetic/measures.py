@@ -36,6 +36,8 @@ def multiply(first: Dimension, second: Dimension, power: int = 1) -> Dimension:
 
     Operations per second count as operations: people write FLOPs and FLOPS for either.
     """
+    if not second:
+        return first
     powers = dict(first)
     for name, exponent in second:
         powers[name] = powers.get(name, 0) + exponent * power

@@ -33,6 +33,8 @@ class Kind(enum.Enum):
     COMMA = enum.auto()
     MARK = enum.auto()
     """Any other sign."""
+    END = enum.auto()
+    """After the last token."""
 
 
 FUNCTIONS = frozenset(
