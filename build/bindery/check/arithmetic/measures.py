@@ -117,11 +117,17 @@ def read_currency(sign: str) -> Unit:
 
 def list_sizes(dimension: Dimension) -> tuple[float, ...]:
     """The sizes of the known units of a dimension, and of rates of them."""
+    rates = {
+        (known, rate)
+        for known in {unit.dimension for unit in UNITS.values()}
+        for rate, inverse in _RATES
+        if multiply(known, inverse) == dimension
+    }
     sizes = {
         size * rate
+        for known, rate in rates
         for unit in UNITS.values()
-        for rate, inverse in _RATES
-        if multiply(unit.dimension, inverse) == dimension
+        if unit.dimension == known
         for size in (unit.size, unit.binary or unit.size)
     }
     return tuple(sorted(sizes))

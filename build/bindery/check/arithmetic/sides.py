@@ -72,10 +72,10 @@ def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
         is_sign = token.kind is Kind.OPERATOR and token.text in ("-", "+")
         if token.kind not in _STARTS and not is_sign:
             continue
-        edge = _judge_start(tokens, start)
-        if edge is _Edge.NONE or (cuts and not _is_dash(tokens, start - 1)):
+        if cuts and not _is_dash(tokens, start - 1):
             continue
-        side = read_side(tokens[start:end])
+        edge = _judge_start(tokens, start)
+        side = read_side(tokens[start:end]) if edge is not _Edge.NONE else None
         if side is None:
             continue
         before = tokens[start - 1] if start else None
@@ -94,10 +94,10 @@ def find_right(
     start, is_rough = skip_hedge(tokens, start, high)
     cuts: list[Cut] = []
     for end in range(min(high, start + LONGEST), start, -1):
-        if tokens[end - 1].kind not in _ENDS:
+        if tokens[end - 1].kind not in _ENDS or (cuts and not _is_dash(tokens, end)):
             continue
         edge = _judge_end(tokens, end, codes)
-        if edge is _Edge.NONE or (cuts and not _is_dash(tokens, end)):
+        if edge is _Edge.NONE:
             continue
         side = read_side(tokens[start:end])
         if side is None or side.has_remark_behind:

@@ -110,7 +110,7 @@ def has_sign(text: str) -> bool:
 
 def _read_sentence(text: str, codes: Sequence[tuple[int, int]]) -> Iterator[Statement]:
     tokens = split_tokens(text)
-    signs = [index for index, token in enumerate(tokens) if _is_sign(tokens, index)]
+    signs = list(_find_signs(tokens))
     for number, index in enumerate(signs):
         low = signs[number - 1] + 1 if number else 0
         high = signs[number + 1] if number + 1 < len(signs) else len(tokens)
@@ -153,17 +153,21 @@ def _find_close(tokens: Sequence[Token], index: int) -> int:
     return index
 
 
-def _is_sign(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a token says that two sides are equal: `=`, `≈`, or `~` between two of them."""
-    token = tokens[index]
-    if token.kind is Kind.RELATION:
-        return True
-    return (
-        token.kind is Kind.TILDE
-        and 0 < index < len(tokens) - 1
-        and tokens[index - 1].end < token.start
-        and token.end < tokens[index + 1].start
-    )
+_SIGNS = (Kind.RELATION, Kind.TILDE)
+
+
+def _find_signs(tokens: Sequence[Token]) -> Iterator[int]:
+    """The tokens that say that two sides are equal: `=`, `≈`, or `~` between two of them."""
+    for index, token in enumerate(tokens):
+        if token.kind in _SIGNS and (
+            token.kind is Kind.RELATION
+            or (
+                0 < index < len(tokens) - 1
+                and tokens[index - 1].end < token.start
+                and token.end < tokens[index + 1].start
+            )
+        ):
+            yield index
 
 
 def _compare_cuts(

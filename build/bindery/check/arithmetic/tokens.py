@@ -106,10 +106,10 @@ def split_tokens(text: str) -> list[Token]:
     """The tokens of a text in their order."""
     tokens: list[Token] = []
     position = 0
-    is_new_line = False
+    is_new_line = has_suffix = False
+    last: Token | None = None
     while position < len(text):
-        last = tokens[-1] if tokens else None
-        token = _read_suffix(text, position, last)
+        token = _read_suffix(text, position, last) if last and has_suffix else None
         if token is None:
             match = _TOKEN.match(text, position)
             assert match is not None  # the last alternative takes any character
@@ -123,6 +123,7 @@ def split_tokens(text: str) -> list[Token]:
             is_new_line = False
         tokens.append(token)
         position = token.end
+        last, has_suffix = token, _may_have_suffix(token.kind, text, position)
     return tokens
 
 
@@ -130,20 +131,20 @@ _BEFORE = re.compile(r"(?<![\d.,_])\d{1,9}(?:\.\d+)?$")
 _BEHIND = re.compile(r"\d{1,9}(?:\.\d+)?(?![\w,])")
 _VALUES = (Kind.NUMBER, Kind.CLOSE, Kind.POWER)
 _AMOUNTS = (*_VALUES, Kind.UNIT, Kind.PERCENT)
-_AFTER_AMOUNT = re.compile("[ \u00a0\u202f\u2009]*[A-Za-zµμ/]")
-_AFTER_WORD = re.compile("[ \u00a0]*(?:[xX]\\s|/|per )")
-"""How a suffix begins."""
+_AFTER_AMOUNT = re.compile(r"\s*[A-Za-zµμ/]")
+_AFTER_WORD = re.compile(r"\s*(?:[xX]\s|/|per )")
 
 
-def _read_suffix(text: str, position: int, last: Token | None) -> Token | None:
+def _may_have_suffix(kind: Kind, text: str, end: int) -> bool:
+    """A fast first test for what `_read_suffix` reads after a token that ends there."""
+    if kind is Kind.WORD:
+        return _AFTER_WORD.match(text, end) is not None
+    return kind in _AMOUNTS and _AFTER_AMOUNT.match(text, end) is not None
+
+
+def _read_suffix(text: str, position: int, last: Token) -> Token | None:
     """A token that exists only after a value: a unit, or `x` for times."""
-    if last is None:
-        return None
     is_word = last.kind is Kind.WORD
-    if not is_word and last.kind not in _AMOUNTS:
-        return None
-    if not (_AFTER_WORD if is_word else _AFTER_AMOUNT).match(text, position):
-        return None
     sign = _TIMES_SIGN.match(text, position)
     if sign and (not is_word or (sign["gap"] and sign["behind"])):
         return Token(Kind.OPERATOR, "*", sign.end() - 1, sign.end())
