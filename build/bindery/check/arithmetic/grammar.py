@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bindery.check.arithmetic.tokens import Kind, Token
+from bindery.check.arithmetic.tokens import Token
 from bindery.check.arithmetic.trees import (
     Binary,
     Call,
@@ -25,7 +25,7 @@ LONGEST = 80
 """Maximum number of tokens per side."""
 
 
-_AFTER_LABEL = (Kind.OPERATOR, Kind.RELATION, Kind.CLOSE, Kind.UNIT, Kind.OPEN, Kind.END)
+_AFTER_LABEL = ("operator", "relation", "close", "unit", "open", "end")
 
 
 NO_LABELS = frozenset(
@@ -63,7 +63,7 @@ def read_side(tokens: Sequence[Token]) -> Side | None:
     return Side(node, labels, reader.is_loose, reader.is_rough, has_remark_behind)
 
 
-_END = Token(Kind.END, "", -1, -1)
+_END = Token("end", "", -1, -1)
 
 
 class _NoExpressionError(Exception):
@@ -86,7 +86,7 @@ class _Reader:
 
     def take_operator(self, *names: str) -> str | None:
         token = self.peek()
-        if token.kind is not Kind.OPERATOR or token.text not in names:
+        if token.kind != "operator" or token.text not in names:
             return None
         self.is_loose |= token.is_loose or token.is_new_line
         self.at += 1
@@ -113,20 +113,20 @@ class _Reader:
 
     def is_remainder(self) -> bool:
         """Whether a percent sign followed by a value comes next: `10 % 3`."""
-        return self.peek().text == "%" and self.peek(1).kind in (Kind.NUMBER, Kind.OPEN)
+        return self.peek().text == "%" and self.peek(1).kind in ("number", "open")
 
     def is_glued_bracket(self) -> bool:
         """Whether a bracket is directly after a value: `8(2+1)`."""
         token = self.peek()
         before = self.tokens[self.at - 1]
         return (
-            token.kind is Kind.OPEN
-            and before.kind in (Kind.NUMBER, Kind.CLOSE)
+            token.kind == "open"
+            and before.kind in ("number", "close")
             and before.end == token.start
         )
 
     def read_factor(self) -> Node:
-        if self.peek().kind is Kind.TILDE:
+        if self.peek().kind == "tilde":
             self.at += 1
             self.is_rough = True
         was_loose = self.is_loose
@@ -140,7 +140,7 @@ class _Reader:
     def read_power(self) -> Node:
         node = self.read_atom()
         token = self.peek()
-        if token.kind is Kind.POWER:
+        if token.kind == "power":
             if len(token.text) > 4:
                 raise _NoExpressionError
             self.at += 1
@@ -155,21 +155,21 @@ class _Reader:
         token = self.peek()
         self.at += 1
         match token.kind:
-            case Kind.NUMBER:
+            case "number":
                 self.is_loose |= token.is_loose
                 return _read_number(token.text)
-            case Kind.CURRENCY if token.unit:
+            case "currency" if token.unit:
                 number = self.peek()
-                if number.kind is not Kind.NUMBER or number.start != token.end:
+                if number.kind != "number" or number.start != token.end:
                     raise _NoExpressionError
                 return Measured(self.read_atom(), token.unit)
-            case Kind.OPEN:
+            case "open":
                 node = self.read_sum()
                 self.close()
                 return node
-            case Kind.ROOT:
+            case "root":
                 return Call("sqrt", (self.read_atom(),))
-            case Kind.FUNCTION:
+            case "function":
                 return self.read_call(token.text)
             case _:
                 raise _NoExpressionError
@@ -177,25 +177,25 @@ class _Reader:
     def read_call(self, name: str) -> Node:
         self.at += 1  # the tokenizer has seen the bracket
         arguments = [self.read_sum()]
-        while self.peek().kind is Kind.COMMA:
+        while self.peek().kind == "comma":
             self.at += 1
             arguments.append(self.read_sum())
         self.close()
         return Call(name, tuple(arguments))
 
     def close(self) -> None:
-        if self.peek().kind is not Kind.CLOSE:
+        if self.peek().kind != "close":
             raise _NoExpressionError
         self.at += 1
 
     def read_suffixes(self, node: Node) -> Node:
         self.value_end = self.at
-        while (token := self.peek()).kind is not Kind.END:
-            if token.kind is Kind.UNIT and token.unit:
+        while (token := self.peek()).kind != "end":
+            if token.kind == "unit" and token.unit:
                 node = Measured(node, token.unit)
                 self.at += 1
                 self.value_end = self.at
-            elif token.kind is Kind.PERCENT and not self.is_remainder():
+            elif token.kind == "percent" and not self.is_remainder():
                 node = Percent(node)
                 self.at += 1
                 self.value_end = self.at
@@ -208,7 +208,7 @@ class _Reader:
         if self.skip_share():
             return True
         words: list[str] = []
-        while (token := self.peek(len(words))).kind is Kind.WORD:
+        while (token := self.peek(len(words))).kind == "word":
             words.append(token.text)
         if (
             not 0 < len(words) <= _LONGEST_LABEL
@@ -230,13 +230,13 @@ class _Reader:
         """Skip what a quantity is given per: the `/param` of `2 bytes/param`, or `per
         parameter`."""
         sign, word = self.peek(), self.peek(1)
-        if sign.text not in ("per", "/") or word.kind is not Kind.WORD:
+        if sign.text not in ("per", "/") or word.kind != "word":
             return False
         before = self.tokens[self.at - 1]
         is_glued = before.end == sign.start and sign.end == word.start
         if sign.text == "/" and not is_glued:
             return False
-        if before.kind not in (Kind.UNIT, Kind.WORD) or not word.text.isalpha():
+        if before.kind not in ("unit", "word") or not word.text.isalpha():
             return False
         is_name = len(word.text) > 2 and word.text.lower() not in NO_LABELS
         if not is_name or self.peek(2).kind not in _AFTER_LABEL:
@@ -249,20 +249,20 @@ class _Reader:
 
     def skip_remark(self) -> bool:
         """Skip a remark in brackets: `2 (bytes of bf16)`."""
-        if self.peek().kind is not Kind.OPEN or self.is_glued_bracket():
+        if self.peek().kind != "open" or self.is_glued_bracket():
             return False
         depth = 0
         for index in range(self.at, len(self.tokens)):
             kind = self.tokens[index].kind
-            depth += (kind is Kind.OPEN) - (kind is Kind.CLOSE)
+            depth += (kind == "open") - (kind == "close")
             if not depth:
                 break
         else:
             return False
         inside = self.tokens[self.at + 1 : index]
-        if not any(token.kind is Kind.WORD for token in inside):
+        if not any(token.kind == "word" for token in inside):
             return False
-        self.is_loose |= any(token.kind is Kind.NUMBER for token in inside)
+        self.is_loose |= any(token.kind == "number" for token in inside)
         self.at = index + 1
         return True
 

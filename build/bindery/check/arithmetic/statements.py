@@ -22,7 +22,7 @@ from bindery.check.arithmetic.judging import (
     judge_sides,
 )
 from bindery.check.arithmetic.sides import Cut, find_left, find_right
-from bindery.check.arithmetic.tokens import Kind, Token, split_tokens
+from bindery.check.arithmetic.tokens import Token, split_tokens
 from bindery.check.arithmetic.trees import Side
 
 
@@ -126,7 +126,7 @@ def _read_brackets(text: str) -> Iterator[Statement]:
     """The statements that show the working in brackets after the result."""
     tokens = split_tokens(text)
     for index, token in enumerate(tokens):
-        if token.kind is not Kind.OPEN or not index or tokens[index - 1].end == token.start:
+        if token.kind != "open" or not index or tokens[index - 1].end == token.start:
             continue
         lefts = find_left(tokens, 0, index)
         end = _find_close(tokens, index)
@@ -147,20 +147,20 @@ def _find_close(tokens: Sequence[Token], index: int) -> int:
     """Where the bracket at `index` is closed; `index` itself if it is not."""
     depth = 0
     for at in range(index, min(index + LONGEST + 2, len(tokens))):
-        depth += (tokens[at].kind is Kind.OPEN) - (tokens[at].kind is Kind.CLOSE)
+        depth += (tokens[at].kind == "open") - (tokens[at].kind == "close")
         if not depth:
             return at
     return index
 
 
-_SIGNS = (Kind.RELATION, Kind.TILDE)
+_SIGNS = ("relation", "tilde")
 
 
 def _find_signs(tokens: Sequence[Token]) -> Iterator[int]:
     """The tokens that say that two sides are equal: `=`, `≈`, or `~` between two of them."""
     for index, token in enumerate(tokens):
         if token.kind in _SIGNS and (
-            token.kind is Kind.RELATION
+            token.kind == "relation"
             or (
                 0 < index < len(tokens) - 1
                 and tokens[index - 1].end < token.start
@@ -181,7 +181,7 @@ def _compare_cuts(
             if not is_statement(left.side, right.side):
                 continue
             word = tokens[right.last] if right.last < len(tokens) else None
-            is_word = word is not None and word.kind is Kind.WORD and not word.is_new_line
+            is_word = word is not None and word.kind == "word" and not word.is_new_line
             counted = word.text if word is not None and is_word else ""
             judged = judge_sides(left, right, sign.text, counted)
             start, end = tokens[left.first].start, tokens[right.last - 1].end
