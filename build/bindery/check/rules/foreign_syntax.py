@@ -108,7 +108,7 @@ _IN_PROSE = (
           r"|\{#(?:if|each) [^{}\n]*\}|\{:else(?: if)?\b[^{}\n]*\}|\{/(?:if|each)\}",
           "MDX, for Docusaurus or Hugging Face",
           COMPONENT_HINT + "; a comment goes between '<!--' and '-->'"),
-    _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
+    _Kind(":", r":(?<![\w:/.]:)(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
           "the name of an icon, which the outputs do not draw",
           "use an emoji that GitHub knows, such as ':rocket:', or remove it"),
     _Kind("== ^", rf"{MARKED}|{INSERTED}|{RAISED}", "a text style of MkDocs or Pandoc",
@@ -185,7 +185,7 @@ def _find_kinds(
     kinds: Sequence[_Kind], marks: Mapping[str, set[int]], text: str
 ) -> Iterator[tuple[_Kind, int, int]]:
     marked = [places for mark, places in marks.items() if mark in text]
-    for place in sorted(set().union(*marked)):
+    for place in sorted(set().union(*marked)) if marked else ():
         kind = kinds[place]
         matches = list(re.finditer(kind.pattern, text, re.M))
         yield from ((kind, *match.span()) for match in matches)
