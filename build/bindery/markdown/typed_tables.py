@@ -176,8 +176,7 @@ def _check_table(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator
     assert table is not None
     yield from _check_line_above(chapter, start, table[0], lines)
     columns = 0
-    for index in range(start, len(tokens)):
-        token = tokens[index]
+    for token in tokens[start:]:
         if token.type == "table_close":
             return
         columns += token.type == "th_open"
@@ -203,8 +202,11 @@ def _check_line_above(
 
 def _check_row(chapter: Chapter, row: int, columns: int, lines: Sequence[str]) -> Iterator[Finding]:
     line = lines[row]
+    is_plain = line.startswith("|") and line.endswith("|") and not ("`" in line or "\\" in line)
+    if is_plain and line.count("|") == columns + 1:
+        return
     cells = split_cells(line)
-    if "`" in line and (code := _find_split_code(line)):
+    if code := _find_split_code(line):
         message = f"the pipe in {code.text} ends the cell"
         span = Span(chapter.path, row + 1, code.col, len(code.text))
         yield _fault(span, message, f"write {_escape(code.text)}")
