@@ -71,8 +71,8 @@ def read_statements(text: str, codes: tuple[tuple[int, int], ...] = ()) -> tuple
     `codes` are the ranges of code in it: in code a minus is a minus, but in prose, with spaces on
     both sides, it may be a dash.
     """
-    has_signs = has_sign(text)
-    has_brackets = "(" in text and bool(_BRACKETED.search(text))
+    has_signs = has_sign(text) and bool(_MAYBE.search(text))
+    has_brackets = (has_signs or " (" in text) and bool(_BRACKETED.search(text))
     if not has_signs and not has_brackets:
         return ()
     statements: list[Statement] = []
