@@ -1,6 +1,6 @@
 """`python -m bindery` is the console script."""
 
-from bindery.cli.main import main
+from bindery.cli.main import start
 
 if __name__ == "__main__":
-    main()
+    start()

@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -144,5 +145,16 @@ def main() -> None:
         traceback.print_exc()
         print("this is a bug in bindery; please report it with the lines above", file=sys.stderr)
         sys.exit(BUG)
-    finally:
-        gc.freeze()  # Python collects garbage once more when it exits
+
+
+def start() -> None:
+    """Run the program as a process of its own, which ends at once: Python would first free
+    millions of objects."""
+    try:
+        main()
+    except SystemExit as end:
+        with suppress(OSError):  # then Python tells what could not be written
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code if isinstance(end.code, int) else 0)
+        raise

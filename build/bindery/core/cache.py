@@ -237,13 +237,15 @@ def _hash_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _describe_program() -> str:
-    """A hash of everything that runs: our sources, Python, the versions of installed packages."""
+    """A hash of everything that runs: Python, the versions of installed packages, and our sources
+    by time and size, as Python itself knows whether to compile them again."""
     here = Path(__file__).parents[1]
     total = hashlib.sha256(sys.version.encode())
     for folder, folders, files in os.walk(here):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(files):
-            total.update(name.encode() + b"\0" + Path(folder, name).read_bytes())
+            status = os.stat(f"{folder}/{name}")  # noqa: PTH116 - this runs in every command
+            total.update(f"{name} {status.st_mtime_ns} {status.st_size}".encode())
     for path in filter(os.path.isdir, sys.path):
         packages = (name for name in os.listdir(path) if name.endswith(".dist-info"))  # noqa: PTH208
         total.update("\n".join(sorted(packages)).encode())

@@ -17,11 +17,19 @@ _HTML = re.compile(
     re.I,
 )
 _LINK = re.compile(r"\b(?:https?|ftp)://|\bwww\.|\]\(", re.I)
+_SIGNS = ("<", "://", "www.", "](")
+"""One of these is in everything that the two find."""
 Place = tuple[str | int, ...]
 
 
 def find_excess(data: object) -> tuple[Place, str] | None:
     """The first text in the JSON of a record that it may not carry: its place, and why."""
+    texts = list(_list_texts(data))
+    together = "\n".join(texts).lower()
+    if max(map(len, texts), default=0) <= LONGEST_TEXT and not any(
+        sign in together for sign in _SIGNS
+    ):
+        return None  # as most records
     for place, text in _walk(data, ()):
         if len(text) > LONGEST_TEXT:
             return (
@@ -33,6 +41,19 @@ def find_excess(data: object) -> tuple[Place, str] | None:
         if match := _LINK.search(text):
             return place, f"'{match[0]}' begins a link, which no record may carry; write a name"
     return None
+
+
+def _list_texts(data: object) -> Iterator[str]:
+    """Each text of `_walk`, without its place."""
+    found = [data]
+    for value in found:  # which grows meanwhile
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            yield from value
+            found += value.values()
+        elif isinstance(value, list):
+            found += value
 
 
 def _walk(value: object, place: Place) -> Iterator[tuple[Place, str]]:

@@ -123,7 +123,7 @@ class _Model(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
+        defer_build=True,
     )
 
 

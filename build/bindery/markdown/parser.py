@@ -93,7 +93,15 @@ def tokenise(source: str, *, maths: bool) -> tuple[list[Token], Notes]:
     return tokens, notes
 
 
+_PLAIN_URL = re.compile(r"(?:https?://[a-z0-9.-]{1,60}/)?[\w./#?=&-]*", re.ASCII)
+_PLAIN_DESTINATION = re.compile(r"\(([^\s()<>\\&]+)\)")
+
+
 class _Parser(MarkdownIt):
+    def normalizeLink(self, url: str) -> str:  # noqa: N802
+        """Most addresses stay as they are, and need not be taken apart to know that."""
+        return url if _PLAIN_URL.fullmatch(url) else super().normalizeLink(url)
+
     def validateLink(self, url: str) -> bool:  # noqa: N802
         """Accept links with a dangerous scheme: they are reported later."""
         return True
@@ -202,7 +210,11 @@ def _mark_link(state: StateInline, start: int, index: int) -> None:
     label_end = helpers.parseLinkLabel(state, start + is_image, not is_image)
     meta = {"at": start, "end": end, "typed": "", "destination": "", "how": "reference"}
     position = label_end + 1
-    if position < end and src[position] == "(" and src[end - 1] == ")":
+    plain = _PLAIN_DESTINATION.match(src, position)
+    if plain and plain.end() == end:
+        at, stop = plain.span(1)
+        meta = {"at": at, "end": stop, "typed": plain[1], "destination": plain[1], "how": "inline"}
+    elif position < end and src[position] == "(" and src[end - 1] == ")":
         position += 1
         while src[position].isspace():
             position += 1

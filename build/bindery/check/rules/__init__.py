@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from bindery.book.glossary import is_glossary
 from bindery.check.rules import (
     bad_calculator,
     bad_table,
@@ -43,13 +44,14 @@ from bindery.check.rules import (
     wrong_unit,
 )
 from bindery.check.rules.rule import Rule, Scope
-from bindery.check.rules.unused_excuse import apply_excuses
+from bindery.check.rules.unused_excuse import apply_excuses, read_reaches
 from bindery.core.config import Config
 from bindery.core.model import Book, Chapter, Finding, Part, ResolvedBook, Severity
 from bindery.core.repository import Tree
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.quotations import find_quotations
 from bindery.markdown.captions import read_captions, read_references
+from bindery.markdown.typed_tables import read_tables
 
 __all__ = [
     "CHECKS",
@@ -162,6 +164,9 @@ def prepare_chapter(config: Config, tree: Tree, chapter: Chapter) -> None:
             pass
     read_captions(chapter, config.wording)
     read_references(chapter, config.wording)
+    read_reaches(chapter)
+    if is_glossary(chapter):
+        read_tables(chapter)
 
 
 def check_book(scope: Scope) -> Iterator[Finding]:

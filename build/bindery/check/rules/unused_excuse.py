@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -46,8 +45,7 @@ def apply_excuses(
     """
     waiting: dict[tuple[str, str], list[tuple[int, Excuse]]] = {}
     for chapter in chapters:
-        reaches = chapter.facts.derive("excuses", _Reaches, partial(_list_reaches, chapter))
-        for excuse, last in reaches:
+        for excuse, last in read_reaches(chapter):
             waiting.setdefault((chapter.path, excuse.rule), []).append((last, excuse))
     for finding in findings:
         line = finding.span.line
@@ -76,15 +74,15 @@ def apply_excuses(
 _Reaches = tuple[tuple[Excuse, int], ...]
 
 
-def _list_reaches(chapter: Chapter) -> _Reaches:
-    return tuple(_find_reaches(chapter))
-
-
-def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
+def read_reaches(chapter: Chapter) -> _Reaches:
     """Each excuse with the last line that it covers: its own line if it is inside one, otherwise
     the block below it, skipping comments in between."""
     if not chapter.excuses:
-        return
+        return ()
+    return chapter.facts.derive("excuses", _Reaches, lambda: tuple(_find_reaches(chapter)))
+
+
+def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
     ends: dict[int, int] = {}
     comments: dict[int, int] = {}
     for token in chapter.tokens:
