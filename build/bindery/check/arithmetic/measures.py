@@ -117,23 +117,15 @@ def read_currency(sign: str) -> Unit:
 
 def list_sizes(dimension: Dimension) -> tuple[float, ...]:
     """The sizes of the known units of a dimension, and of rates of them."""
-    rates = {
-        (known, rate)
-        for known in {unit.dimension for unit in UNITS.values()}
-        for rate, inverse in _RATES
-        if multiply(known, inverse) == dimension
-    }
     sizes = {
         size * rate
-        for known, rate in rates
         for unit in UNITS.values()
-        if unit.dimension == known
+        for inverse, rates in _RATES.items()
+        if multiply(unit.dimension, inverse) == dimension
+        for rate in rates
         for size in (unit.size, unit.binary or unit.size)
     }
     return tuple(sorted(sizes))
 
 
-_RATES: tuple[tuple[float, Dimension], ...] = (
-    (1.0, ()),
-    *((1 / size, _HERTZ) for size in (1, 60, 3600)),
-)
+_RATES: Mapping[Dimension, tuple[float, ...]] = {(): (1.0,), _HERTZ: (1.0, 1 / 60, 1 / 3600)}

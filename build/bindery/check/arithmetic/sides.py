@@ -97,9 +97,7 @@ def find_right(
         if tokens[end - 1].kind not in _ENDS or (cuts and not _is_dash(tokens, end)):
             continue
         edge = _judge_end(tokens, end, codes)
-        if edge is _Edge.NONE:
-            continue
-        side = read_side(tokens[start:end])
+        side = read_side(tokens[start:end]) if edge is not _Edge.NONE else None
         if side is None or side.has_remark_behind:
             continue
         is_factor = edge is _Edge.LOOSE and _is_factor(tokens, end)
