@@ -183,6 +183,8 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 def _join_text(children: Sequence[Token]) -> tuple[str, str, Ranges, Ranges]:
     """The text of an inline token, the same with code and formulas blanked out, and the ranges of
     both."""
+    if len(children) == 1 and children[0].type == "text":
+        return children[0].content, children[0].content, (), ()
     pieces: list[str] = []
     prose: list[str] = []
     codes: list[tuple[int, int]] = []

@@ -55,9 +55,8 @@ def split_cells(line: str) -> list[TypedCell]:
         starts, ends = starts[:-1], ends[:-1]
     cells = []
     for left, right in zip(starts, ends, strict=True):
-        text = line[left:right]
-        lead = len(text) - len(text.lstrip()) if text.strip() else 0
-        cells.append(TypedCell(text.strip(), left + lead + 1))
+        text = line[left:right].strip()
+        cells.append(TypedCell(text, line.find(text, left) + 1))
     return cells
 
 
@@ -176,12 +175,13 @@ def _check_table(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator
     table = tokens[start].map
     assert table is not None
     yield from _check_line_above(chapter, start, table[0], lines)
-    end = next(i for i in range(start, len(tokens)) if tokens[i].type == "table_close")
-    columns = sum(token.type == "th_open" for token in tokens[start:end])
-    for token in tokens[start:end]:
-        if token.type != "tr_open" or token.map is None or token.map[0] == table[0]:
-            continue
-        yield from _check_row(chapter, token.map[0], columns, lines)
+    columns = 0
+    for token in tokens[start:]:
+        if token.type == "table_close":
+            return
+        columns += token.type == "th_open"
+        if token.type == "tr_open" and token.map is not None and token.map[0] != table[0]:
+            yield from _check_row(chapter, token.map[0], columns, lines)
 
 
 def _check_line_above(
@@ -202,6 +202,9 @@ def _check_line_above(
 
 def _check_row(chapter: Chapter, row: int, columns: int, lines: Sequence[str]) -> Iterator[Finding]:
     line = lines[row]
+    is_plain = line.startswith("|") and line.endswith("|") and not ("`" in line or "\\" in line)
+    if is_plain and line.count("|") == columns + 1:
+        return
     cells = split_cells(line)
     if code := _find_split_code(line):
         message = f"the pipe in {code.text} ends the cell"

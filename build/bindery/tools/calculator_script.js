@@ -1,33 +1,33 @@
-{#- The script of one calculator. `literal`, `variable` and `condition` are in calculators.py. -#}
+{#- The script of one calculator. `literal` and `variable` are in calculators.py. -#}
 /* Translated from the Python of the tool, so that both give the same. */
 "use strict";
 window.calculator = (() => {
-{{ functions }}
+{{ one.functions }}
 return {
-  name: {{ name|literal }},
+  name: {{ one.name|literal }},
   inputs: [
-{% for one in inputs %}
+{% for input in one.inputs %}
     {
 {% for key in ("name", "label", "unit", "kind", "default", "minimum", "maximum", "choices") %}
-      {{ key }}: {{ one[key]|literal }},
+      {{ key }}: {{ input[key]|literal }},
 {% endfor %}
     },
 {% endfor %}
   ],
   outputs: [
-{% for one in outputs %}
-    {name: {{ one.name|literal }}, label: {{ one.label|literal }}, unit: {{ one.unit|literal }}},
+{% for output in one.outputs %}
+    {name: {{ output.name|literal }}, label: {{ output.label|literal }}, unit: {{ output.unit|literal }}},
 {% endfor %}
   ],
-  reasons: {{ reasons|literal }},
-  compute: (given) => {{ function|variable }}(
-{%- for each in parameters %}given.get({{ each|literal }}){{ ", " if not loop.last }}{% endfor %}),
+  reasons: [{% for _, message in one.requires %}{{ message }}{{ ", " if not loop.last }}{% endfor %}],
+  compute: (given) => {{ one.function|variable }}(
+{%- for each in one.parameters %}given.get({{ each|literal }}){{ ", " if not loop.last }}{% endfor %}),
   check(given) {
-{% for name in asked %}
-    const {{ name|variable }} = given.get({{ name|literal }});
+{% for input in one.inputs %}
+    const {{ input.name|variable }} = given.get({{ input.name|literal }});
 {% endfor %}
-{% for text, message in requires %}
-    if (!python.truth({{ text|condition(asked) }})) return {{ message|literal }};
+{% for condition, message in one.requires %}
+    if (!python.truth({{ condition }})) return {{ message }};
 {% endfor %}
     return "";
   },

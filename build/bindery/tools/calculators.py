@@ -16,6 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from bindery.tools.python_to_js import (
     Functions,
@@ -66,7 +67,7 @@ class Output(Struct, frozen=True):
 
 
 class Calculator(Struct, frozen=True):
-    """A calculator as a page shows it, and its script."""
+    """A calculator as a page shows it, and what its script is made of."""
 
     name: str
     title: str
@@ -76,8 +77,17 @@ class Calculator(Struct, frozen=True):
     formula: str
     """Its functions, as Python."""
     source: str
-    script: str
-    """JavaScript that sets `window.calculator`; it needs `python.js`."""
+    function: str
+    functions: str
+    """Its functions, as JavaScript."""
+    parameters: tuple[str, ...]
+    requires: tuple[tuple[str, str], ...]
+    """Conditions on the inputs, as JavaScript, and what is said where one does not hold."""
+
+    @property
+    def script(self) -> str:
+        """JavaScript that sets `window.calculator`; it needs `python.js`."""
+        return _read_template().render(one=self)
 
 
 @lru_cache(maxsize=64)
@@ -185,11 +195,23 @@ def _make_calculator(module: ast.Module, source: str, made: object) -> Calculato
     except (AttributeError, TypeError):
         reason = "its inputs or outputs have the wrong fields"
         raise TranslationError(reason, line) from None
-    functions = translate_functions(module, [values["function"].name])
+    function, asked = values["function"].name, [one.name for one in inputs]
+    functions = translate_functions(module, [function])
+    parameters = functions.parameters[function]
+    if set(parameters) != set(asked):
+        raise TranslationError(f"'{function}' does not take the inputs of its calculator", line)
+    try:
+        write_literal([astuple(one) for one in (*inputs, *outputs)])  # the script needs them so
+        requires = [
+            (translate_expression(text, asked, FUNCTIONS), write_literal(said))
+            for text, said in values.get("requires", ())
+        ]
+    except (TranslationError, ValueError) as error:
+        raise TranslationError(f"'{values['name']}': {error}", line) from None
     return Calculator(
         str(values["name"]), str(values["title"]), str(values["question"]), inputs, outputs,
-        _quote_functions(module, source, functions), str(values["source"]),
-        _write_script(functions, values, inputs, outputs, line),
+        _quote_functions(module, source, functions), str(values["source"]), function,
+        functions.text, parameters, tuple(requires),
     )  # fmt: skip
 
 
@@ -216,36 +238,5 @@ def _read_template() -> Template:
     )
     environment.filters["literal"] = write_literal
     environment.filters["variable"] = write_name
-    environment.filters["condition"] = lambda text, names: translate_expression(
-        text, names, FUNCTIONS
-    )
     path = resources.files("bindery.tools") / "calculator_script.js"
     return environment.from_string(path.read_text(encoding="utf-8"))
-
-
-def _write_script(
-    functions: Functions,
-    values: Mapping[str, Any],
-    inputs: Sequence[Input],
-    outputs: Sequence[Output],
-    line: int,
-) -> str:
-    function = values["function"].name
-    asked = [one.name for one in inputs]
-    if set(functions.parameters[function]) != set(asked):
-        raise TranslationError(f"'{function}' does not take the inputs of its calculator", line)
-    requires = values.get("requires", ())
-    try:
-        return _read_template().render(
-            name=values["name"],
-            function=function,
-            functions=functions.text,
-            parameters=functions.parameters[function],
-            inputs=inputs,
-            outputs=outputs,
-            asked=asked,
-            requires=requires,
-            reasons=[message for _, message in requires],
-        )
-    except (TranslationError, ValueError) as error:
-        raise TranslationError(f"'{values['name']}': {error}", line) from None

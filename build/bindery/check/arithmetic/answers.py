@@ -12,7 +12,7 @@ from bindery.check.arithmetic.readings import (
     measure_size,
 )
 from bindery.check.arithmetic.sides import Cut
-from bindery.check.arithmetic.tokens import Kind, Token
+from bindery.check.arithmetic.tokens import Token
 from bindery.check.arithmetic.trees import Node, Number, find_typed_number, has_scale
 
 
@@ -37,7 +37,6 @@ def _find_nearest_reading(left: Node, right: Node) -> tuple[float, float, Readin
     for reading, a, b in evaluate_sides(left, right):
         if a.dimension == b.dimension or not a.dimension or not b.dimension:
             found.append((a.value, b.value, reading))
-    found.sort(key=lambda sides: not sides[2].units)
     if all(has_scale(side) and find_typed_number(side) for side in (left, right)):
         return found[0]  # a unit conversion: the units count, however wrong the number is
     near = (sides for sides in found if 1e-9 < measure_distance(*sides[:2]) < _FAR_APART)
@@ -51,7 +50,7 @@ def _tell_like(node: Node, typed: Number, other: Node, tokens: Sequence[Token], 
     """The value of the other side, written as the typed number is, with its unit."""
     _, value, reading = _find_nearest_reading(node, other)
     size = measure_size(node, typed, reading)
-    number = next(token for token in tokens if token.kind is Kind.NUMBER)
+    number = next(token for token in tokens if token.kind == "number")
     behind = text[number.end : tokens[-1].end]
     before = text[tokens[0].start : number.start].lstrip("~-−+ ")
     return f"{before}{_write_like(typed, value / size if size != 1 else value)}{behind}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bindery.check.arithmetic.tokens import Kind, Token
+from bindery.check.arithmetic.tokens import Token
 from bindery.check.arithmetic.trees import (
     Binary,
     Call,
@@ -25,7 +25,7 @@ LONGEST = 80
 """Maximum number of tokens per side."""
 
 
-_AFTER_LABEL = (Kind.OPERATOR, Kind.RELATION, Kind.CLOSE, Kind.UNIT, Kind.OPEN)
+_AFTER_LABEL = ("operator", "relation", "close", "unit", "open", "end")
 
 
 NO_LABELS = frozenset(
@@ -56,11 +56,14 @@ def read_side(tokens: Sequence[Token]) -> Side | None:
         node = reader.read_sum()
     except _NoExpressionError:
         return None
-    if reader.at != len(tokens):
+    if reader.at < len(tokens):
         return None
     has_remark_behind = reader.value_end < reader.at
     labels = frozenset(reader.labels)
     return Side(node, labels, reader.is_loose, reader.is_rough, has_remark_behind)
+
+
+_END = Token("end", "", -1, -1)
 
 
 class _NoExpressionError(Exception):
@@ -71,20 +74,19 @@ class _Reader:
     """Reads from left to right; `at` is the token that comes next."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
-        self.tokens = tokens
+        self.tokens = (*tokens, _END, _END, _END)
         self.at = 0
         self.value_end = 0
         self.labels: set[str] = set()
         self.is_loose = False
         self.is_rough = False
 
-    def peek(self, ahead: int = 0) -> Token | None:
-        index = self.at + ahead
-        return self.tokens[index] if index < len(self.tokens) else None
+    def peek(self, ahead: int = 0) -> Token:
+        return self.tokens[self.at + ahead]
 
     def take_operator(self, *names: str) -> str | None:
         token = self.peek()
-        if token is None or token.kind is not Kind.OPERATOR or token.text not in names:
+        if token.kind != "operator" or token.text not in names:
             return None
         self.is_loose |= token.is_loose or token.is_new_line
         self.at += 1
@@ -99,10 +101,8 @@ class _Reader:
     def read_product(self) -> Node:
         node = self.read_factor()
         while True:
-            if operator := self.take_operator("*", "/", "//"):
-                node = Binary(operator, node, self.read_factor())
-            elif self.take_operator("of"):
-                node = Binary("*", node, self.read_factor())
+            if operator := self.take_operator("*", "/", "//", "of"):
+                node = Binary("*" if operator == "of" else operator, node, self.read_factor())
             elif self.is_remainder():
                 self.at += 1
                 node = Binary("%", node, self.read_factor())
@@ -113,28 +113,20 @@ class _Reader:
 
     def is_remainder(self) -> bool:
         """Whether a percent sign followed by a value comes next: `10 % 3`."""
-        token, following = self.peek(), self.peek(1)
-        return (
-            token is not None
-            and following is not None
-            and token.text == "%"
-            and following.kind in (Kind.NUMBER, Kind.OPEN)
-        )
+        return self.peek().text == "%" and self.peek(1).kind in ("number", "open")
 
     def is_glued_bracket(self) -> bool:
         """Whether a bracket is directly after a value: `8(2+1)`."""
         token = self.peek()
         before = self.tokens[self.at - 1]
         return (
-            token is not None
-            and token.kind is Kind.OPEN
-            and before.kind in (Kind.NUMBER, Kind.CLOSE)
+            token.kind == "open"
+            and before.kind in ("number", "close")
             and before.end == token.start
         )
 
     def read_factor(self) -> Node:
-        token = self.peek()
-        if token is not None and token.kind is Kind.TILDE:
+        if self.peek().kind == "tilde":
             self.at += 1
             self.is_rough = True
         was_loose = self.is_loose
@@ -148,7 +140,7 @@ class _Reader:
     def read_power(self) -> Node:
         node = self.read_atom()
         token = self.peek()
-        if token is not None and token.kind is Kind.POWER:
+        if token.kind == "power":
             if len(token.text) > 4:
                 raise _NoExpressionError
             self.at += 1
@@ -161,25 +153,23 @@ class _Reader:
 
     def read_atom(self) -> Node:
         token = self.peek()
-        if token is None:
-            raise _NoExpressionError
         self.at += 1
         match token.kind:
-            case Kind.NUMBER:
+            case "number":
                 self.is_loose |= token.is_loose
                 return _read_number(token.text)
-            case Kind.CURRENCY if token.unit:
+            case "currency" if token.unit:
                 number = self.peek()
-                if number is None or number.kind is not Kind.NUMBER or number.start != token.end:
+                if number.kind != "number" or number.start != token.end:
                     raise _NoExpressionError
                 return Measured(self.read_atom(), token.unit)
-            case Kind.OPEN:
+            case "open":
                 node = self.read_sum()
                 self.close()
                 return node
-            case Kind.ROOT:
+            case "root":
                 return Call("sqrt", (self.read_atom(),))
-            case Kind.FUNCTION:
+            case "function":
                 return self.read_call(token.text)
             case _:
                 raise _NoExpressionError
@@ -187,26 +177,25 @@ class _Reader:
     def read_call(self, name: str) -> Node:
         self.at += 1  # the tokenizer has seen the bracket
         arguments = [self.read_sum()]
-        while (token := self.peek()) is not None and token.kind is Kind.COMMA:
+        while self.peek().kind == "comma":
             self.at += 1
             arguments.append(self.read_sum())
         self.close()
         return Call(name, tuple(arguments))
 
     def close(self) -> None:
-        token = self.peek()
-        if token is None or token.kind is not Kind.CLOSE:
+        if self.peek().kind != "close":
             raise _NoExpressionError
         self.at += 1
 
     def read_suffixes(self, node: Node) -> Node:
         self.value_end = self.at
-        while (token := self.peek()) is not None:
-            if token.kind is Kind.UNIT and token.unit:
+        while (token := self.peek()).kind != "end":
+            if token.kind == "unit" and token.unit:
                 node = Measured(node, token.unit)
                 self.at += 1
                 self.value_end = self.at
-            elif token.kind is Kind.PERCENT and not self.is_remainder():
+            elif token.kind == "percent" and not self.is_remainder():
                 node = Percent(node)
                 self.at += 1
                 self.value_end = self.at
@@ -219,14 +208,13 @@ class _Reader:
         if self.skip_share():
             return True
         words: list[str] = []
-        while (token := self.peek(len(words))) is not None and token.kind is Kind.WORD:
+        while (token := self.peek(len(words))).kind == "word":
             words.append(token.text)
-        follows = self.peek(len(words))
         if (
             not 0 < len(words) <= _LONGEST_LABEL
             or any(word.lower() in NO_LABELS for word in words[:1] + words[-1:])
             or any("_" in word or not word[0].isalpha() for word in words)
-            or (follows is not None and follows.kind not in _AFTER_LABEL)
+            or token.kind not in _AFTER_LABEL
         ):
             return False
         is_glued = self.tokens[self.at].start == self.tokens[self.at - 1].end
@@ -241,17 +229,17 @@ class _Reader:
     def skip_share(self) -> bool:
         """Skip what a quantity is given per: the `/param` of `2 bytes/param`, or `per
         parameter`."""
-        sign, word, follows = self.peek(), self.peek(1), self.peek(2)
+        sign, word = self.peek(), self.peek(1)
+        if sign.text not in ("per", "/") or word.kind != "word":
+            return False
         before = self.tokens[self.at - 1]
-        if sign is None or word is None or word.kind is not Kind.WORD:
-            return False
         is_glued = before.end == sign.start and sign.end == word.start
-        if not (sign.text == "per" or (sign.text == "/" and is_glued)):
+        if sign.text == "/" and not is_glued:
             return False
-        if before.kind not in (Kind.UNIT, Kind.WORD) or not word.text.isalpha():
+        if before.kind not in ("unit", "word") or not word.text.isalpha():
             return False
         is_name = len(word.text) > 2 and word.text.lower() not in NO_LABELS
-        if not is_name or (follows is not None and follows.kind not in _AFTER_LABEL):
+        if not is_name or self.peek(2).kind not in _AFTER_LABEL:
             return False
         # 640 GB/ranks may be divided by their number
         self.is_loose |= sign.text == "/" and word.text.lower() not in _SHARERS
@@ -261,27 +249,29 @@ class _Reader:
 
     def skip_remark(self) -> bool:
         """Skip a remark in brackets: `2 (bytes of bf16)`."""
-        token = self.peek()
-        if token is None or token.kind is not Kind.OPEN or self.is_glued_bracket():
+        if self.peek().kind != "open" or self.is_glued_bracket():
             return False
         depth = 0
         for index in range(self.at, len(self.tokens)):
             kind = self.tokens[index].kind
-            depth += (kind is Kind.OPEN) - (kind is Kind.CLOSE)
+            depth += (kind == "open") - (kind == "close")
             if not depth:
                 break
         else:
             return False
         inside = self.tokens[self.at + 1 : index]
-        if not any(token.kind is Kind.WORD for token in inside):
+        if not any(token.kind == "word" for token in inside):
             return False
-        self.is_loose |= any(token.kind is Kind.NUMBER for token in inside)
+        self.is_loose |= any(token.kind == "number" for token in inside)
         self.at = index + 1
         return True
 
 
+_SEPARATORS = dict.fromkeys(map(ord, ",_ \u00a0\u202f\u2009"))
+
+
 def _read_number(text: str) -> Number:
-    plain = "".join(character for character in text if character not in ",_ \u00a0\u202f\u2009")
+    plain = text.translate(_SEPARATORS)
     mantissa, _, exponent = plain.lower().partition("e")
     if len(exponent) > 4:
         raise _NoExpressionError

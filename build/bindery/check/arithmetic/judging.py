@@ -27,8 +27,8 @@ from bindery.check.arithmetic.trees import (
     Number,
     Percent,
     Side,
-    count_operators,
     find_typed_number,
+    has_operator,
     has_scale,
     iterate_nodes,
 )
@@ -57,7 +57,7 @@ _SWALLOWED = 1 / 8
 
 def is_statement(left: Side, right: Side) -> bool:
     """Whether there is something to compute: an operation, or a conversion of units or percent."""
-    if left.operators or right.operators:
+    if left.has_operator or right.has_operator:
         return True
     return (has_scale(left.node) and has_scale(right.node)) or _is_share(left.node, right.node)
 
@@ -101,7 +101,7 @@ def judge_sides(left: Cut, right: Cut, sign: str, counted: str) -> Verdict:
     has_hidden_unit = not has_scale(second.node) and bool(counted or has_scale(first.node))
     if has_hidden_unit and _agrees_but_for_scale(first.node, second.node):
         return Verdict.UNJUDGED
-    if not first.operators and not second.operators:
+    if not first.has_operator and not second.has_operator:
         is_plain = left.is_bare_before and not (first.labels or second.labels or is_rough)
         if not is_plain or _is_share(first.node, second.node):
             return Verdict.UNJUDGED
@@ -118,7 +118,7 @@ def judge_sides(left: Cut, right: Cut, sign: str, counted: str) -> Verdict:
 
 def _is_key(left: Side, right: Side) -> bool:
     """Whether the left side is the key of a list: 0=720/576, 1=625/50."""
-    if not isinstance(left.node, Number) or not right.operators:
+    if not isinstance(left.node, Number) or not right.has_operator:
         return False
     try:
         value = evaluate(right.node, Reading()).value
@@ -180,7 +180,7 @@ def _is_near(left: Node, right: Node) -> bool:
 
 def _is_plain_result(left: Side, right: Side) -> bool:
     """Whether an arrow leads from whole numbers to a whole number."""
-    if right.operators or not left.operators or left.labels:
+    if right.has_operator or not left.has_operator or left.labels:
         return False
     return all(
         isinstance(node, Binary) or (isinstance(node, Number) and node.decimals == 0)
@@ -191,33 +191,33 @@ def _is_plain_result(left: Side, right: Side) -> bool:
 
 def _weigh(left: Node, right: Node, is_rough: bool) -> Verdict:
     """The verdict over all readings of two sides."""
-    holds_bare = holds_measured = is_measured = is_explained = is_odd = False
+    holds_bare = is_measured = is_explained = is_odd = False
     ratios = []
     for reading, a, b in evaluate_sides(left, right):
         if a.dimension != b.dimension:
             if a.dimension and b.dimension:
                 is_odd |= not _counts_times(left, right)
             elif size := find_silent_unit(left, right, a, b, reading, is_rough):
-                holds_measured |= size in SILENT
+                if size in SILENT:
+                    return Verdict.HOLDS
                 is_explained = True
             continue
         closeness = compare_values(left, right, a, b, reading, is_rough)
         is_explained |= closeness is None
         if not reading.units:
             holds_bare |= bool(closeness)
-        else:
-            holds_measured |= bool(closeness)
-            if a.dimension:
-                is_measured = True
-                ratios.append(a.value / b.value if b.value else math.inf)
-    if holds_measured:
-        return Verdict.HOLDS
-    operators = count_operators(left) + count_operators(right)
-    if holds_bare:
+        elif closeness:
+            return Verdict.HOLDS
+        elif a.dimension:
+            is_measured = True
+            ratios.append(a.value / b.value if b.value else math.inf)
+    if holds_bare and is_measured:
+        is_converted = not has_operator(left) and not has_operator(right)
         is_eightfold = all(_is_eightfold(ratio) for ratio in ratios)
         is_wrong_eightfold = is_eightfold and not _has_eight(left, right)
-        if is_measured and (not operators or is_wrong_eightfold or _adds_units(left, right)):
-            return Verdict.FAILS
+        is_wrong = is_converted or is_wrong_eightfold or _adds_units(left, right)
+        return Verdict.FAILS if is_wrong else Verdict.HOLDS
+    if holds_bare:
         return Verdict.HOLDS
     if is_explained or (is_odd and not is_measured) or _is_of_computers(left, right):
         return Verdict.UNJUDGED

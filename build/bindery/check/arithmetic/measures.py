@@ -36,6 +36,8 @@ def multiply(first: Dimension, second: Dimension, power: int = 1) -> Dimension:
 
     Operations per second count as operations: people write FLOPs and FLOPS for either.
     """
+    if not second:
+        return first
     powers = dict(first)
     for name, exponent in second:
         powers[name] = powers.get(name, 0) + exponent * power
@@ -118,14 +120,12 @@ def list_sizes(dimension: Dimension) -> tuple[float, ...]:
     sizes = {
         size * rate
         for unit in UNITS.values()
-        for rate, inverse in _RATES
+        for inverse, rates in _RATES.items()
         if multiply(unit.dimension, inverse) == dimension
+        for rate in rates
         for size in (unit.size, unit.binary or unit.size)
     }
     return tuple(sorted(sizes))
 
 
-_RATES: tuple[tuple[float, Dimension], ...] = (
-    (1.0, ()),
-    *((1 / size, _HERTZ) for size in (1, 60, 3600)),
-)
+_RATES: Mapping[Dimension, tuple[float, ...]] = {(): (1.0,), _HERTZ: (1.0, 1 / 60, 1 / 3600)}

@@ -59,32 +59,30 @@ class Quantity(Struct, frozen=True):
 
 
 def list_readings(first: Node, second: Node) -> list[Reading]:
-    """The readings of two sides, the one with bare numbers first."""
+    """The readings of two sides, the one with bare numbers last."""
     nodes = [*iterate_nodes(first), *iterate_nodes(second)]
     units = [node.unit for node in nodes if isinstance(node, Measured)]
     has_log = any(isinstance(node, Call) and node.name == "log" for node in nodes)
     choices = itertools.product(
-        (False, True) if units else (False,),
+        (True, False) if units else (False,),
         (False, True) if any(unit.binary for unit in units) else (False,),
         (False, True) if any(unit.is_billion for unit in units) else (False,),
-        _list_senses(first, second),
+        _list_senses(first, second, nodes),
         (10, 2, math.e) if has_log else (10,),
     )
     return [Reading(*choice) for choice in choices if choice[0] or not (choice[1] or choice[2])]
 
 
-def _list_senses(first: Node, second: Node) -> list[PercentSense]:
+def _list_senses(first: Node, second: Node, nodes: Sequence[Node]) -> list[PercentSense]:
     """What percent signs can mean: a hundredth; a share of the left operand; or nothing, if a side
     multiplies by 100 or only adds: 50 + 50 = 100%."""
     senses = [PercentSense.SHARE]
+    if not any(isinstance(node, Percent) for node in nodes):
+        return senses
     sides = (first, second)
     marked = [any(isinstance(node, Percent) for node in iterate_nodes(side)) for side in sides]
-    if not any(marked):
-        return senses
-    for side in sides:
-        for node in iterate_nodes(side):
-            if isinstance(node, Binary) and isinstance(node.right, Percent):
-                senses.append(PercentSense.OF_THE_LEFT)
+    if any(isinstance(node, Binary) and isinstance(node.right, Percent) for node in nodes):
+        senses.append(PercentSense.OF_THE_LEFT)
     for side, has_sign, other_has_sign in (
         (first, marked[0], marked[1]),
         (second, marked[1], marked[0]),

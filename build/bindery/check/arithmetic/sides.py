@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bindery.check.arithmetic.grammar import LONGEST, NO_LABELS, read_side
-from bindery.check.arithmetic.tokens import Kind, Token
+from bindery.check.arithmetic.tokens import Token
 from bindery.check.arithmetic.trees import Side
 
 
@@ -37,8 +37,8 @@ class _Edge(enum.Enum):
     NONE = enum.auto()
 
 
-_STARTS = frozenset({Kind.NUMBER, Kind.CURRENCY, Kind.OPEN, Kind.FUNCTION, Kind.ROOT, Kind.TILDE})
-_ENDS = frozenset({Kind.NUMBER, Kind.UNIT, Kind.PERCENT, Kind.CLOSE, Kind.POWER})
+_STARTS = ("number", "currency", "open", "function", "root", "tilde")
+_ENDS = ("number", "unit", "percent", "close", "power")
 _STOPS = frozenset(".:;!?\"'“”‘’„»«|—…{}]>→≤≥≠≡")
 _NEGATIONS = frozenset("not never no isn't instead".split())
 _GO_ON = frozenset(
@@ -69,20 +69,20 @@ def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
     cuts: list[Cut] = []
     for start in range(max(low, end - LONGEST), end):
         token = tokens[start]
-        is_sign = token.kind is Kind.OPERATOR and token.text in ("-", "+")
+        is_sign = token.kind == "operator" and token.text in ("-", "+")
         if token.kind not in _STARTS and not is_sign:
             continue
-        edge = _judge_start(tokens, start)
-        if edge is _Edge.NONE or (cuts and not _is_dash(tokens, start - 1)):
+        if cuts and not _is_dash(tokens, start - 1):
             continue
-        side = read_side(tokens[start:end])
+        edge = _judge_start(tokens, start)
+        side = read_side(tokens[start:end]) if edge is not _Edge.NONE else None
         if side is None:
             continue
         before = tokens[start - 1] if start else None
-        if _ends_in_name(tokens, start, end) or (is_sign and before and before.kind is Kind.WORD):
+        if _ends_in_name(tokens, start, end) or (is_sign and before and before.kind == "word"):
             edge = _Edge.LOOSE
         side = replace(side, is_loose=side.is_loose or edge is _Edge.LOOSE)
-        is_bare = before is None or before.kind is not Kind.WORD or before.text.lower() in _JOINTS
+        is_bare = before is None or before.kind != "word" or before.text.lower() in _JOINTS
         cuts.append(Cut(side, start, end, is_bare))
     return cuts
 
@@ -94,12 +94,10 @@ def find_right(
     start, is_rough = skip_hedge(tokens, start, high)
     cuts: list[Cut] = []
     for end in range(min(high, start + LONGEST), start, -1):
-        if tokens[end - 1].kind not in _ENDS:
+        if tokens[end - 1].kind not in _ENDS or (cuts and not _is_dash(tokens, end)):
             continue
         edge = _judge_end(tokens, end, codes)
-        if edge is _Edge.NONE or (cuts and not _is_dash(tokens, end)):
-            continue
-        side = read_side(tokens[start:end])
+        side = read_side(tokens[start:end]) if edge is not _Edge.NONE else None
         if side is None or side.has_remark_behind:
             continue
         is_factor = edge is _Edge.LOOSE and _is_factor(tokens, end)
@@ -112,7 +110,7 @@ def find_right(
 def skip_hedge(tokens: Sequence[Token], start: int, high: int) -> tuple[int, bool]:
     """Where a side begins after words such as `about`, and whether they make it rough."""
     is_rough = False
-    while start < high and tokens[start].kind is Kind.WORD:
+    while start < high and tokens[start].kind == "word":
         word = tokens[start].text.lower()
         if word not in _ABOUT and word not in _FILLERS:
             break
@@ -129,22 +127,22 @@ def _judge_start(tokens: Sequence[Token], start: int) -> _Edge:
     before, token = tokens[start - 1], tokens[start]
     is_glued = before.end == token.start
     match before.kind:
-        case Kind.RELATION:
+        case "relation":
             return _Edge.LOOSE if _is_named_factor(tokens, start - 1) else _Edge.CLEAN
-        case Kind.OPEN:
+        case "open":
             return _Edge.CLEAN
-        case Kind.WORD:
+        case "word":
             return _Edge.NONE if is_glued else _judge_word_before(tokens, start - 1)
-        case Kind.MARK:
+        case "mark":
             if is_glued and start > 1 and before.text in ".'’" and _is_name(tokens, start - 2):
                 return _Edge.NONE  # a.round(3) and f'(3)
             is_stop = before.text in _STOPS or len(before.text) > 1 or before.text == "<"
             return _Edge.CLEAN if is_stop or before.text == "[" else _Edge.NONE
-        case Kind.COMMA | Kind.CLOSE:
+        case "comma" | "close":
             return _Edge.NONE if is_glued else _Edge.CLEAN
-        case Kind.OPERATOR:
+        case "operator":
             return _Edge.LOOSE if _is_dash(tokens, start - 1) else _Edge.NONE
-        case Kind.NUMBER | Kind.UNIT | Kind.PERCENT | Kind.POWER:
+        case "number" | "unit" | "percent" | "power":
             if is_glued:
                 return _Edge.NONE
             return _Edge.CLEAN if token.is_new_line else _Edge.LOOSE
@@ -157,7 +155,7 @@ def _is_named_factor(tokens: Sequence[Token], index: int) -> bool:
     if index < 2:
         return False
     before, name, sign = tokens[index - 2 : index + 1]
-    is_factor = before.kind is Kind.OPERATOR and before.text != "-" and name.kind is Kind.WORD
+    is_factor = before.kind == "operator" and before.text != "-" and name.kind == "word"
     return is_factor and before.end < name.start and name.end == sign.start
 
 
@@ -165,7 +163,7 @@ def _is_name(tokens: Sequence[Token], index: int) -> bool:
     """Whether a word or bracket is directly before the next token."""
     token = tokens[index]
     is_glued = token.end == tokens[index + 1].start
-    return is_glued and token.kind in (Kind.WORD, Kind.CLOSE, Kind.FUNCTION)
+    return is_glued and token.kind in ("word", "close", "function")
 
 
 def _judge_word_before(tokens: Sequence[Token], index: int) -> _Edge:
@@ -176,11 +174,11 @@ def _judge_word_before(tokens: Sequence[Token], index: int) -> _Edge:
     if len(word) == 1 and word not in "ai":
         return _Edge.LOOSE
     for before in reversed(tokens[max(index - 2, 0) : index]):
-        if before.kind is Kind.OPERATOR and not before.is_loose and before.text != "-":
+        if before.kind == "operator" and not before.is_loose and before.text != "-":
             return _Edge.LOOSE
-        if before.kind is Kind.WORD and before.text.lower() in _NEGATIONS:
+        if before.kind == "word" and before.text.lower() in _NEGATIONS:
             return _Edge.LOOSE
-        if before.kind is not Kind.WORD:
+        if before.kind != "word":
             break
     return _Edge.CLEAN
 
@@ -188,9 +186,9 @@ def _judge_word_before(tokens: Sequence[Token], index: int) -> _Edge:
 def _ends_in_name(tokens: Sequence[Token], start: int, end: int) -> bool:
     """Whether the word before the sign may be assigned a value: `DP=2*2 PP=8`."""
     last = tokens[end - 1]
-    if last.kind is not Kind.WORD:
+    if last.kind != "word":
         return False
-    is_assigned = start > 0 and tokens[start - 1].kind is Kind.RELATION
+    is_assigned = start > 0 and tokens[start - 1].kind == "relation"
     is_glued = end < len(tokens) and tokens[end].start == last.end
     return is_assigned or is_glued or not last.text.endswith("s")
 
@@ -201,7 +199,7 @@ def _is_dash(tokens: Sequence[Token], index: int) -> bool:
         return False
     token = tokens[index]
     return (
-        token.kind is Kind.OPERATOR
+        token.kind == "operator"
         and (token.text == "-" or token.is_loose)
         and tokens[index - 1].end < token.start
         and token.end < tokens[index + 1].start
@@ -215,34 +213,34 @@ def _judge_end(tokens: Sequence[Token], end: int, codes: Sequence[tuple[int, int
     is_glued = token.start == last.end
     following = tokens[end + 1] if end + 1 < len(tokens) else None
     match token.kind:
-        case Kind.RELATION | Kind.CLOSE:
+        case "relation" | "close":
             return _Edge.CLEAN
-        case Kind.WORD:
+        case "word":
             if is_glued and token.text in ("x", "X"):
                 is_factor = following is not None and following.text.lower() in _COMPARED
                 return _Edge.CLEAN if is_factor else _Edge.LOOSE
             if is_glued and not _is_plural(token):
                 return _Edge.NONE
             return _judge_word_behind(tokens, end)
-        case Kind.OPERATOR:
+        case "operator":
             is_code = any(first <= token.start < last for first, last in codes)
             return _judge_operator_behind(tokens, end, is_code)
-        case Kind.MARK:
+        case "mark":
             if token.text in _STOPS or len(token.text) > 1 or token.text == "<":
                 return _Edge.CLEAN
             return _Edge.LOOSE if token.text == "@" else _Edge.NONE
-        case Kind.COMMA:
+        case "comma":
             is_decimal = is_glued and following is not None and following.start == token.end
-            is_decimal = is_decimal and following is not None and following.kind is Kind.NUMBER
+            is_decimal = is_decimal and following is not None and following.kind == "number"
             return _Edge.NONE if is_decimal else _Edge.CLEAN
-        case Kind.OPEN:
+        case "open":
             if is_glued:
                 return _Edge.NONE
             is_modulus = following is not None and following.text in ("mod", "modulo")
             return _Edge.LOOSE if is_modulus else _Edge.CLEAN
-        case Kind.TILDE:
+        case "tilde":
             return _Edge.NONE if is_glued else _Edge.CLEAN
-        case Kind.NUMBER | Kind.CURRENCY | Kind.FUNCTION | Kind.ROOT:
+        case "number" | "currency" | "function" | "root":
             return _Edge.CLEAN if token.is_new_line else _Edge.LOOSE
         case _:
             return _Edge.NONE
@@ -253,13 +251,13 @@ def _is_factor(tokens: Sequence[Token], end: int) -> bool:
     variable."""
     if end == len(tokens) or tokens[end].text not in ("x", "X"):
         return False
-    if tokens[end].start != tokens[end - 1].end or tokens[end - 1].kind is not Kind.NUMBER:
+    if tokens[end].start != tokens[end - 1].end or tokens[end - 1].kind != "number":
         return False
     if end + 1 < len(tokens):
         follows = tokens[end + 1]
-        is_word = follows.kind is Kind.WORD and len(follows.text) > 1
-        is_stop = follows.kind is Kind.MARK and follows.text in _STOPS
-        if not (is_word or is_stop or follows.kind in (Kind.COMMA, Kind.CLOSE)):
+        is_word = follows.kind == "word" and len(follows.text) > 1
+        is_stop = follows.kind == "mark" and follows.text in _STOPS
+        if not (is_word or is_stop or follows.kind in ("comma", "close")):
             return False
     return not any(_is_unknown(tokens, index) for index in range(len(tokens)) if index != end)
 
@@ -267,13 +265,13 @@ def _is_factor(tokens: Sequence[Token], end: int) -> bool:
 def _is_unknown(tokens: Sequence[Token], index: int) -> bool:
     """Whether a token is a variable: not the x of `2x faster`, but that of `2x = 4`."""
     token = tokens[index]
-    if token.kind is not Kind.WORD or token.text.lower() not in ("x", "y", "z", "n"):
+    if token.kind != "word" or token.text.lower() not in ("x", "y", "z", "n"):
         return False
     before = tokens[index - 1] if index else None
     follows = tokens[index + 1] if index + 1 < len(tokens) else None
-    if before is None or before.kind is not Kind.NUMBER or before.end != token.start:
+    if before is None or before.kind != "number" or before.end != token.start:
         return True
-    return follows is not None and follows.kind in (Kind.RELATION, Kind.OPERATOR)
+    return follows is not None and follows.kind in ("relation", "operator")
 
 
 def _is_plural(token: Token) -> bool:
@@ -282,7 +280,7 @@ def _is_plural(token: Token) -> bool:
 
 
 def _judge_word_behind(tokens: Sequence[Token], end: int) -> _Edge:
-    words = [token.text.lower() for token in tokens[end : end + 3] if token.kind is Kind.WORD]
+    words = [token.text.lower() for token in tokens[end : end + 3] if token.kind == "word"]
     first = words[0]
     is_variable = len(first) == 1 and first not in "aix"
     if is_variable or (first in _GO_ON and not tokens[end].is_new_line):
@@ -290,7 +288,7 @@ def _judge_word_behind(tokens: Sequence[Token], end: int) -> _Edge:
         if first == "and" and words[1:2] not in (["a"], ["half"]):
             return _Edge.CLEAN
         if first == "of" and len(words) > 1 and words[1] != "a":
-            is_share = tokens[end + 1].kind is Kind.NUMBER  # 2/4 = 2 of 4 nodes
+            is_share = tokens[end + 1].kind == "number"  # 2/4 = 2 of 4 nodes
             return _Edge.LOOSE if is_share else _Edge.CLEAN
         return _Edge.LOOSE
     is_rate = first in ("per", "a", "each") and words[1:2] and words[1] in _LONG_TIMES
@@ -308,10 +306,10 @@ def _judge_operator_behind(tokens: Sequence[Token], end: int, is_code: bool) -> 
         is_rate = end + 2 < len(tokens) and tokens[end + 2].text in _FIXED_TIMES
         return _Edge.CLEAN if is_rate else _Edge.LOOSE
     if _is_dash(tokens, end):
-        is_word = following.kind is Kind.WORD and len(following.text) > 1
+        is_word = following.kind == "word" and len(following.text) > 1
         return _Edge.CLEAN if is_word and token.text == "-" and not is_code else _Edge.LOOSE
     is_glued = token.start == tokens[end - 1].end and following.start == token.end
-    if token.text == "/" and is_glued and following.kind is Kind.WORD and len(following.text) > 1:
+    if token.text == "/" and is_glued and following.kind == "word" and len(following.text) > 1:
         return _Edge.LOOSE if following.text.lower() in _LONG_TIMES else _Edge.CLEAN
     return _Edge.NONE
 

@@ -22,7 +22,7 @@ from bindery.check.arithmetic.judging import (
     judge_sides,
 )
 from bindery.check.arithmetic.sides import Cut, find_left, find_right
-from bindery.check.arithmetic.tokens import Kind, Token, split_tokens
+from bindery.check.arithmetic.tokens import Token, split_tokens
 from bindery.check.arithmetic.trees import Side
 
 
@@ -72,7 +72,8 @@ def read_statements(text: str, codes: tuple[tuple[int, int], ...] = ()) -> tuple
     both sides, it may be a dash.
     """
     has_signs = has_sign(text) and bool(_MAYBE.search(text))
-    if not has_signs and not (" (" in text and _BRACKETED.search(text)):
+    has_brackets = (has_signs or " (" in text) and bool(_BRACKETED.search(text))
+    if not has_signs and not has_brackets:
         return ()
     statements: list[Statement] = []
     start = 0
@@ -82,9 +83,9 @@ def read_statements(text: str, codes: tuple[tuple[int, int], ...] = ()) -> tuple
             start = end
             continue
         found: list[Statement] = []
-        if has_signs and _MAYBE.search(sentence) and _WORK.search(sentence):
+        if has_sign(sentence) and _MAYBE.search(sentence) and _WORK.search(sentence):
             found += _read_sentence(sentence, [(a - start, b - start) for a, b in codes])
-        if _BRACKETED.search(sentence):
+        if has_brackets and _BRACKETED.search(sentence):
             found += _read_brackets(sentence)
         statements += [
             replace(one, start=one.start + start, end=one.end + start)
@@ -109,7 +110,7 @@ def has_sign(text: str) -> bool:
 
 def _read_sentence(text: str, codes: Sequence[tuple[int, int]]) -> Iterator[Statement]:
     tokens = split_tokens(text)
-    signs = [index for index, token in enumerate(tokens) if _is_sign(tokens, index)]
+    signs = list(_find_signs(tokens))
     for number, index in enumerate(signs):
         low = signs[number - 1] + 1 if number else 0
         high = signs[number + 1] if number + 1 < len(signs) else len(tokens)
@@ -125,14 +126,14 @@ def _read_brackets(text: str) -> Iterator[Statement]:
     """The statements that show the working in brackets after the result."""
     tokens = split_tokens(text)
     for index, token in enumerate(tokens):
-        if token.kind is not Kind.OPEN or not index or tokens[index - 1].end == token.start:
+        if token.kind != "open" or not index or tokens[index - 1].end == token.start:
             continue
         lefts = find_left(tokens, 0, index)
         end = _find_close(tokens, index)
         side = read_side(tokens[index + 1 : end])
-        if not lefts or side is None or not side.operators or side.labels:
+        if not lefts or side is None or not side.has_operator or side.labels:
             continue
-        if lefts[0].side.operators or lefts[0].side.labels:
+        if lefts[0].side.has_operator or lefts[0].side.labels:
             continue
         right = Cut(side, index + 1, end)
         statement = _compare_cuts(text, tokens, index, lefts[:1], [right])
@@ -146,23 +147,27 @@ def _find_close(tokens: Sequence[Token], index: int) -> int:
     """Where the bracket at `index` is closed; `index` itself if it is not."""
     depth = 0
     for at in range(index, min(index + LONGEST + 2, len(tokens))):
-        depth += (tokens[at].kind is Kind.OPEN) - (tokens[at].kind is Kind.CLOSE)
+        depth += (tokens[at].kind == "open") - (tokens[at].kind == "close")
         if not depth:
             return at
     return index
 
 
-def _is_sign(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a token says that two sides are equal: `=`, `≈`, or `~` between two of them."""
-    token = tokens[index]
-    if token.kind is Kind.RELATION:
-        return True
-    return (
-        token.kind is Kind.TILDE
-        and 0 < index < len(tokens) - 1
-        and tokens[index - 1].end < token.start
-        and token.end < tokens[index + 1].start
-    )
+_SIGNS = ("relation", "tilde")
+
+
+def _find_signs(tokens: Sequence[Token]) -> Iterator[int]:
+    """The tokens that say that two sides are equal: `=`, `≈`, or `~` between two of them."""
+    for index, token in enumerate(tokens):
+        if token.kind in _SIGNS and (
+            token.kind == "relation"
+            or (
+                0 < index < len(tokens) - 1
+                and tokens[index - 1].end < token.start
+                and token.end < tokens[index + 1].start
+            )
+        ):
+            yield index
 
 
 def _compare_cuts(
@@ -176,15 +181,15 @@ def _compare_cuts(
             if not is_statement(left.side, right.side):
                 continue
             word = tokens[right.last] if right.last < len(tokens) else None
-            is_word = word is not None and word.kind is Kind.WORD and not word.is_new_line
+            is_word = word is not None and word.kind == "word" and not word.is_new_line
             counted = word.text if word is not None and is_word else ""
             judged = judge_sides(left, right, sign.text, counted)
-            if judged is not Verdict.HOLDS and (
-                _is_cut_off(left.side, lefts[0].side) or _is_cut_off(right.side, rights[0].side)
-            ):
-                continue
             start, end = tokens[left.first].start, tokens[right.last - 1].end
             typed = text[start:end]
+            if judged is Verdict.HOLDS:
+                return Statement(typed, start, end, judged)
+            if _is_cut_off(left.side, lefts[0].side) or _is_cut_off(right.side, rights[0].side):
+                continue
             names = ("", "")
             if judged is Verdict.FAILS and _holds_with_decimal_commas(typed):
                 judged = Verdict.UNJUDGED
@@ -193,9 +198,6 @@ def _compare_cuts(
             found.append(Statement(typed, start, end, judged, *names))
     if not found:
         return None
-    for statement in found:
-        if statement.verdict is Verdict.HOLDS:
-            return statement
     if all(statement.verdict is Verdict.FAILS for statement in found):
         return found[0]
     return replace(found[0], verdict=Verdict.UNJUDGED, left="", right="")
@@ -204,7 +206,7 @@ def _compare_cuts(
 def _is_cut_off(part: Side, longest: Side) -> bool:
     """Whether a side is only an operand of a longer difference, as the second of `80 GB - 10 GB`.
     It may hold alone, but is not wrong if it does not."""
-    return part is not longest and not part.operators and is_certain_difference(longest.node)
+    return part is not longest and not part.has_operator and is_certain_difference(longest.node)
 
 
 def _holds_with_decimal_commas(typed: str) -> bool:

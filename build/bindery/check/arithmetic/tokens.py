@@ -5,35 +5,20 @@ A version, a date, an address or a name with digits is a word, not a number.
 
 from __future__ import annotations
 
-import enum
 import re
+from collections.abc import Mapping
+from typing import Literal
 
 from msgspec import Struct
 
 from bindery.check.arithmetic.measures import Unit, match_rate, match_unit, read_currency
 
-
-class Kind(enum.Enum):
-    """What a token is."""
-
-    NUMBER = enum.auto()
-    UNIT = enum.auto()
-    CURRENCY = enum.auto()
-    PERCENT = enum.auto()
-    OPERATOR = enum.auto()
-    POWER = enum.auto()
-    """A power in raised digits."""
-    OPEN = enum.auto()
-    CLOSE = enum.auto()
-    FUNCTION = enum.auto()
-    ROOT = enum.auto()
-    TILDE = enum.auto()
-    RELATION = enum.auto()
-    WORD = enum.auto()
-    COMMA = enum.auto()
-    MARK = enum.auto()
-    """Any other sign."""
-
+Kind = Literal[
+    "number", "unit", "currency", "percent", "operator", "power", "open", "close", "function",
+    "root", "tilde", "relation", "word", "comma", "mark", "end"
+]  # fmt: skip
+"""What a token is. A power is one in raised digits, a mark is any other sign, and the end comes
+after the last token."""
 
 FUNCTIONS = frozenset(
     "sqrt log2 log10 ln log exp ceil floor round min max abs log₂ log_2 log_10 log₁₀".split()
@@ -104,10 +89,10 @@ def split_tokens(text: str) -> list[Token]:
     """The tokens of a text in their order."""
     tokens: list[Token] = []
     position = 0
-    is_new_line = False
+    is_new_line = has_suffix = False
+    last: Token | None = None
     while position < len(text):
-        last = tokens[-1] if tokens else None
-        token = _read_suffix(text, position, last)
+        token = _read_suffix(text, position, last) if last and has_suffix else None
         if token is None:
             match = _TOKEN.match(text, position)
             assert match is not None  # the last alternative takes any character
@@ -121,59 +106,65 @@ def split_tokens(text: str) -> list[Token]:
             is_new_line = False
         tokens.append(token)
         position = token.end
+        last, has_suffix = token, _may_have_suffix(token.kind, text, position)
     return tokens
 
 
 _BEFORE = re.compile(r"(?<![\d.,_])\d{1,9}(?:\.\d+)?$")
 _BEHIND = re.compile(r"\d{1,9}(?:\.\d+)?(?![\w,])")
-_VALUES = frozenset({Kind.NUMBER, Kind.CLOSE, Kind.POWER})
+_VALUES = ("number", "close", "power")
+_AMOUNTS = (*_VALUES, "unit", "percent")
+_AFTER_AMOUNT = re.compile(r"\s*[A-Za-zµμ/]")
+_AFTER_WORD = re.compile(r"\s*(?:[xX]\s|/|per )")
 
 
-def _read_suffix(text: str, position: int, last: Token | None) -> Token | None:
+def _may_have_suffix(kind: Kind, text: str, end: int) -> bool:
+    """A fast first test for what `_read_suffix` reads after a token that ends there."""
+    if kind == "word":
+        return _AFTER_WORD.match(text, end) is not None
+    return kind in _AMOUNTS and _AFTER_AMOUNT.match(text, end) is not None
+
+
+def _read_suffix(text: str, position: int, last: Token) -> Token | None:
     """A token that exists only after a value: a unit, or `x` for times."""
-    if last is None:
-        return None
-    is_value = last.kind in _VALUES
-    if is_value or last.kind in (Kind.UNIT, Kind.PERCENT, Kind.WORD):
-        sign = _TIMES_SIGN.match(text, position)
-        if sign and (last.kind is not Kind.WORD or (sign["gap"] and sign["behind"])):
-            return Token(Kind.OPERATOR, "*", sign.end() - 1, sign.end())
-    if text[position].isdigit():
-        return None
+    is_word = last.kind == "word"
+    sign = _TIMES_SIGN.match(text, position)
+    if sign and (not is_word or (sign["gap"] and sign["behind"])):
+        return Token("operator", "*", sign.end() - 1, sign.end())
     found = None
-    if is_value or (last.kind is Kind.UNIT and last.unit and not last.unit.dimension):
-        found = match_unit(text, position)
-    elif last.kind is Kind.WORD:
+    if is_word:
         found = match_rate(text, position)
+    elif last.kind in _VALUES or (last.unit and not last.unit.dimension):
+        found = match_unit(text, position)
     if found is None or text[found[1] : found[1] + 1] == "(":
         return None
     unit, end = found
     if text.startswith((" min", " s"), position) and text[end : end + 1] == ".":
         return None
     start = position + (text[position] in " \u00a0\u202f\u2009")
-    return Token(Kind.UNIT, text[start:end], start, end, unit=unit)
+    return Token("unit", text[start:end], start, end, unit=unit)
 
 
 def _read_token(match: re.Match[str], text: str, last: Token | None) -> Token:
     start, end, typed = match.start(), match.end(), match[0]
     match match.lastgroup:
-        case "number":
-            return Token(Kind.NUMBER, typed, start, end, " " in typed)
-        case "raised":
-            return Token(Kind.POWER, typed.translate(_RAISED), start, end)
-        case "relation":
-            return Token(Kind.RELATION, typed, start, end)
-        case "operator":
-            name = _OPERATORS.get(typed, typed)
-            return Token(Kind.OPERATOR, name, start, end, name == "-" and _is_loose(match, text))
-        case "by":
-            return Token(Kind.OPERATOR, "/" if typed.startswith("d") else "*", start, end)
         case "word":
             return _read_word(match, text, last)
+        case "number":
+            return Token("number", typed, start, end, " " in typed)
+        case "raised":
+            return Token("power", typed.translate(_RAISED), start, end)
+        case "relation":
+            return Token("relation", typed, start, end)
+        case "operator":
+            name = _OPERATORS.get(typed, typed)
+            return Token("operator", name, start, end, name == "-" and _is_loose(match, text))
+        case "by":
+            return Token("operator", "/" if typed.startswith("d") else "*", start, end)
         case "other":
             return _read_mark(typed, start, end)
         case _:  # names, and comparison signs other than equality
-            return Token(Kind.WORD if match.lastgroup == "name" else Kind.MARK, typed, start, end)
+            return Token("word" if match.lastgroup == "name" else "mark", typed, start, end)
 
 
 def _is_loose(match: re.Match[str], text: str) -> bool:
@@ -190,32 +181,35 @@ def _is_loose(match: re.Match[str], text: str) -> bool:
 
 def _read_word(match: re.Match[str], text: str, last: Token | None) -> Token:
     start, end, typed = match.start(), match.end(), match[0]
-    plain = typed.removeprefix("math.").removeprefix("np.").removeprefix("torch.")
-    if plain in FUNCTIONS and text[end : end + 1] == "(":
-        name = plain.replace("_", "").replace("₂", "2").replace("₁₀", "10")
-        return Token(Kind.FUNCTION, name, start, end)
+    if text[end : end + 1] == "(":
+        plain = typed.removeprefix("math.").removeprefix("np.").removeprefix("torch.")
+        if plain in FUNCTIONS:
+            name = plain.replace("_", "").replace("₂", "2").replace("₁₀", "10")
+            return Token("function", name, start, end)
     if last is not None and (
-        (typed == "of" and last.kind is Kind.PERCENT)
-        or (typed in _OPERATORS and last.kind in (*_VALUES, Kind.UNIT, Kind.PERCENT))
+        (typed == "of" and last.kind == "percent")
+        or (typed in _OPERATORS and last.kind in _AMOUNTS)
     ):
         is_loose = typed != "of"  # as in "4.8 times 1e22"
-        return Token(Kind.OPERATOR, _OPERATORS.get(typed, typed), start, end, is_loose)
+        return Token("operator", _OPERATORS.get(typed, typed), start, end, is_loose)
     if typed in ("percent", "per-cent"):
-        return Token(Kind.PERCENT, typed, start, end)
+        return Token("percent", typed, start, end)
     if typed == "equals":
-        return Token(Kind.RELATION, "=", start, end)
-    return Token(Kind.WORD, typed, start, end)
+        return Token("relation", "=", start, end)
+    return Token("word", typed, start, end)
+
+
+_MARKS: Mapping[str, Kind] = {
+    "(": "open",
+    ")": "close",
+    "%": "percent",
+    "√": "root",
+    "~": "tilde",
+    ",": "comma",
+}
 
 
 def _read_mark(typed: str, start: int, end: int) -> Token:
-    kinds = {
-        "(": Kind.OPEN,
-        ")": Kind.CLOSE,
-        "%": Kind.PERCENT,
-        "√": Kind.ROOT,
-        "~": Kind.TILDE,
-        ",": Kind.COMMA,
-    }
     if typed in "$€£":
-        return Token(Kind.CURRENCY, typed, start, end, unit=read_currency(typed))
-    return Token(kinds.get(typed, Kind.MARK), typed, start, end)
+        return Token("currency", typed, start, end, unit=read_currency(typed))
+    return Token(_MARKS.get(typed, "mark"), typed, start, end)

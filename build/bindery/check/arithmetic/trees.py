@@ -71,9 +71,8 @@ class Side(Struct, frozen=True):
     """Whether words or brackets follow the last of its values."""
 
     @property
-    def operators(self) -> int:
-        """How many operators and functions it has."""
-        return count_operators(self.node)
+    def has_operator(self) -> bool:
+        return has_operator(self.node)
 
 
 def iterate_nodes(node: Node) -> Iterator[Node]:
@@ -90,9 +89,9 @@ def iterate_nodes(node: Node) -> Iterator[Node]:
                 yield from iterate_nodes(argument)
 
 
-def count_operators(node: Node) -> int:
-    """How many operators and functions a tree has."""
-    return sum(isinstance(below, Binary | Call) for below in iterate_nodes(node))
+def has_operator(node: Node) -> bool:
+    """Whether a tree has an operator or a function."""
+    return any(isinstance(below, Binary | Call) for below in iterate_nodes(node))
 
 
 def has_scale(node: Node) -> bool:

@@ -16,6 +16,7 @@ from bindery.core.model import Finding, Severity, Span, ToFile
 RULE = Rule("broken-image", Severity.ERROR, "an image file is damaged or not an image")
 
 _OUTSIDE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//|\s*(?:file|javascript):", re.I)
+_SCRIPT = re.compile(r"\s*javascript:", re.I)
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"\xff\xd8\xff", "jpeg"),
@@ -64,7 +65,7 @@ def _find_active_part(drawing: ElementTree.Element) -> str:
             if name.startswith("on"):
                 return f"is an SVG with the event handler {name}"
             loads = name in ("href", "src") and tag != "a"
-            if (loads and _OUTSIDE.match(value)) or value.strip().lower().startswith("javascript:"):
+            if ("//" in value or ":" in value) and (_OUTSIDE if loads else _SCRIPT).match(value):
                 return f"is an SVG that loads '{value}'"
     return ""
 

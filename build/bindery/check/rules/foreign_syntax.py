@@ -6,8 +6,8 @@ Each kind is reported once per chapter, at its first use. Code and comments may 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ _IN_PROSE = (
           _ALERT + ", or use '<details><summary>' if it folds" + _OR_CONVERT),
     _Kind("///", r"^/{3,}[ \t]+[a-z][\w-]*(?:[ \t]*\|[^\n]*)?(?:\n[ \t]+[\w-]+:[^\n]*)*$",
           "a block of PyMdown", _ALERT + _OR_CONVERT),
-    _Kind('"', r'^===[!+]? "[^"\n]*"',
+    _Kind("===", r'^===[!+]? "[^"\n]*"',
           "a tab of MkDocs", "write a heading, or '<details><summary>', per tab" + _OR_CONVERT),
     _Kind("{ )=", rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}|^\([\w:.-]+\)=$",
           "an anchor of Pandoc, Quarto, MkDocs, mdBook or MyST",
@@ -108,7 +108,7 @@ _IN_PROSE = (
           r"|\{#(?:if|each) [^{}\n]*\}|\{:else(?: if)?\b[^{}\n]*\}|\{/(?:if|each)\}",
           "MDX, for Docusaurus or Hugging Face",
           COMPONENT_HINT + "; a comment goes between '<!--' and '-->'"),
-    _Kind(":", r"(?<![\w:/.]):(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
+    _Kind(":", r":(?<![\w:/.]:)(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
           "the name of an icon, which the outputs do not draw",
           "use an emoji that GitHub knows, such as ':rocket:', or remove it"),
     _Kind("== ^", rf"{MARKED}|{INSERTED}|{RAISED}", "a text style of MkDocs or Pandoc",
@@ -156,8 +156,10 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _find_in_prose(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
     kinds = _IN_PROSE if scope.config.maths else (*_IN_PROSE, _DOLLARS)
+    text = "\n".join(passage.prose for _, passage in scope.iterate_passages())
+    marks = _group_by_mark(kinds, text)
     for chapter, passage in scope.iterate_passages():
-        for kind, start, end in _find_kinds(kinds, passage.prose):
+        for kind, start, end in _find_kinds(kinds, marks, passage.prose):
             span = passage.place(start, end)
             line, at = chapter.lines[span.line - 1], span.col - 1
             is_escaped = line[:at].endswith("\\")
@@ -169,8 +171,9 @@ def _find_in_prose(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
 
 
 def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
+    marks = _group_by_mark(_ON_FENCES, "".join(fence.info for _, fence in scope.iterate_fences()))
     for _, fence in scope.iterate_fences():
-        for kind, _, end in _find_kinds(_ON_FENCES, fence.info):
+        for kind, _, end in _find_kinds(_ON_FENCES, marks, fence.info):
             yield kind, fence.opening, f"```{fence.info[:end]}"
         include = fence.code.strip()
         for kind in (_INCLUDE, _SNIPPET):
@@ -178,17 +181,23 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
                 yield kind, fence.place(0, 0, len(include)), include
 
 
-def _find_kinds(kinds: tuple[_Kind, ...], text: str) -> Iterator[tuple[_Kind, int, int]]:
-    for kind in kinds if _match_marks(kinds).search(text) else ():
-        if any(mark in text for mark in kind.marks.split()):
-            matches = list(re.finditer(kind.pattern, text, re.M))
-            yield from ((kind, *match.span()) for match in matches)
-            if matches:
-                text = re.sub(kind.pattern, lambda match: " " * len(match[0]), text, flags=re.M)
+def _find_kinds(
+    kinds: Sequence[_Kind], marks: Mapping[str, set[int]], text: str
+) -> Iterator[tuple[_Kind, int, int]]:
+    marked = [places for mark, places in marks.items() if mark in text]
+    for place in sorted(set().union(*marked)) if marked else ():
+        kind = kinds[place]
+        matches = list(re.finditer(kind.pattern, text, re.M))
+        yield from ((kind, *match.span()) for match in matches)
+        if matches:
+            text = re.sub(kind.pattern, lambda match: " " * len(match[0]), text, flags=re.M)
 
 
-@cache
-def _match_marks(kinds: tuple[_Kind, ...]) -> re.Pattern[str]:
-    """What finds a mark of any kind: most texts have none."""
-    marks = (re.escape(mark) for kind in kinds for mark in kind.marks.split())
-    return re.compile("|".join(marks))
+def _group_by_mark(kinds: Sequence[_Kind], text: str) -> Mapping[str, set[int]]:
+    """The places of the kinds by their marks, of which a text contains few."""
+    places: dict[str, set[int]] = defaultdict(set)
+    for place, kind in enumerate(kinds):
+        for mark in kind.marks.split():
+            if mark in text:
+                places[mark].add(place)
+    return places

@@ -17,13 +17,13 @@ _QUOTED = re.compile(r"“[^”]*”|\"[^\"\n]*\"")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    words = scope.config.words
+    text = "\n".join(passage.prose for _, passage in scope.iterate_passages()).casefold()
+    words = [word for word in scope.config.words if word.casefold() in text]
     if not words:
         return
     alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    letters = "".join(re.escape(word[0]) for word in words)  # most words begin with none of these
-    pattern = re.compile(rf"(?<![\w-])(?=[{letters}])(?:{alternatives})(?![\w-])", re.IGNORECASE)
-    advice = {word.casefold(): text for word, text in words.items()}
+    pattern = re.compile(rf"(?<![\w-])(?:{alternatives})(?![\w-])", re.IGNORECASE)
+    advice = {word.casefold(): scope.config.words[word] for word in words}
     for chapter, passage in scope.iterate_passages():
         if passage.is_quoted or not pattern.search(passage.prose):
             continue

@@ -62,8 +62,8 @@ def _make_pattern() -> re.Pattern[str]:
 def find_old_names(text: str, around: str = "") -> Iterator[tuple[re.Match[str], Rename]]:
     """Old names in a text that is not about the change. `around` is the rest of what a reader sees
     there, such as the other cells of the row."""
+    matches = list(_make_pattern().finditer(text)) if "_" in text else []  # all have one
     seen = f"{text}\n{around}"
-    matches = list(_make_pattern().finditer(text))
     if not matches or _OF_THE_CHANGE.search(seen):
         return
     for match in matches:

@@ -24,6 +24,8 @@ _PREFIX = re.compile(r"(?:!|time(?: +-p)?|coproc(?: +\w+(?= +[{(]))?)(?=[ \t])")
 """Prefixes of a command; after `coproc`, a name before a compound command."""
 _REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>>|>&|>\||&>>|&>|<|>)")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
+_MAYBE_MANY = re.compile(r"[\[\]*?{…]|\.{3}")
+"""Part of every word that stands for others, as those of the next three patterns do."""
 _ELLIPSIS = re.compile(r"\[?(?:\.{3}|…)\]?")
 _OPTIONAL = re.compile(r"\[[^\]\sA-Za-z]*[A-Za-z][^\]]*\]?|[^\[]*[A-Za-z.…]\]")
 _GLOB = re.compile(r"[*?]|\[[^\]]{1,99}\]|\{(?=[^{}]{0,99}?(?:,|\.\.))[^{}]{0,200}\}")
@@ -552,7 +554,11 @@ class _Reader:
         plain: list[str] = []
         while self.at < len(text):
             character = text[self.at]
-            if character == "\\":
+            if found := _LETTERS.match(text, self.at):
+                pieces.append(found[0])
+                plain.append(found[0])
+                self.at = found.end()
+            elif character == "\\":
                 if self.at + 1 < len(text) and text[self.at + 1] != "\n":
                     pieces.append(text[self.at + 1])
                 self.at += 2
@@ -582,17 +588,17 @@ class _Reader:
             elif character in _META:
                 break
             else:
-                found = _LETTERS.match(text, self.at)
-                letters = found[0] if found else character
-                pieces.append(letters)
-                plain.append(letters)
-                self.at += len(letters)
+                pieces.append(character)
+                plain.append(character)
+                self.at += 1
         self.at = min(self.at, len(text))
         if self.at == start:
             return None
         word = "".join(pieces)
         bare = "".join(plain)
-        if _ELLIPSIS.fullmatch(bare) or _OPTIONAL.fullmatch(bare):
+        if not _MAYBE_MANY.search(bare):
+            pass  # most words
+        elif _ELLIPSIS.fullmatch(bare) or _OPTIONAL.fullmatch(bare):
             is_many = True
         elif _ELLIPSIS.search(bare) or (_GLOB.search(bare) and not _ASSIGNMENT.match(bare)):
             is_open, is_split = True, True
