@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import DecodeError, Raw
 
 from bindery.core.facts import decode, encode
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -95,6 +96,8 @@ def _start_copy(work: Callable[[], list[tuple[int, Any]]]) -> Callable[[], list[
 def talk_to_copy(work: Callable[[Connection], None]) -> Iterator[Connection]:
     """Start work that talks to this process over a connection, and end it with the context. If it
     fails, the connection is closed."""
+    import multiprocessing  # few commands need it
+
     ours, theirs = multiprocessing.Pipe()
     child = os.fork()
     if child == 0:
