@@ -344,7 +344,8 @@ def _read_row(line: int, typed: Mapping[str, str], schema: _Schema) -> DataRow:
         except ValueError as error:
             raise ValueError(name, f"'{name}': {error}") from None
     whole = _cite(texts, "", Citation(), schema.citation)
-    each = {name: _cite(texts, f"{name}_", whole, {}) for name in texts}
+    cited = {name.rpartition("_")[0] for name in texts if name.rpartition("_")[2] in CITED}
+    each = {name: _cite(texts, f"{name}_", whole, {}) for name in texts if name in cited}
     each = {name: citation for name, citation in each.items() if citation != whole}
     numbers = {
         name: float(value)

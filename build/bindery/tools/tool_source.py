@@ -45,7 +45,7 @@ def read_method(source: str) -> int | None:
     if "METHOD" not in source:
         return 1
     _, _, rest = source.partition("\nMETHOD = ")
-    typed = rest.partition("\n")[0]
+    typed = rest.partition("\n")[0].partition("#")[0].strip()
     if typed.isdecimal() and source.count("\nMETHOD") == 1:
         return int(typed)  # so in almost every tool: it need not be parsed
     try:
