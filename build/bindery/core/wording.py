@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -38,6 +38,6 @@ class Wording(Struct, frozen=True):
 def read_words(language: str) -> Mapping[str, str]:
     """The words that bindery has for a language such as `de` or `de-AT`; none for English and for
     languages that it does not know."""
-    folder = resources.files("bindery.core") / "words"
-    file = folder / f"{language.lower().partition('-')[0]}.toml"
+    name = f"{language.lower().partition('-')[0]}.toml"
+    file = Path(__file__).with_name("words") / name
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

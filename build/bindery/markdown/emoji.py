@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
@@ -21,7 +21,7 @@ _CODE = re.compile(r"<(/?)(?:code|pre|tt)\b", re.I)
 @cache
 def _read_names() -> Mapping[str, str]:
     """The character of each name."""
-    text = resources.files(__package__).joinpath("emoji.txt").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("emoji.txt").read_text(encoding="utf-8")
     rows = (line.split() for line in text.splitlines() if line != "#" and line[:2] != "# ")
     return {name: character for character, *names in rows for name in names}
 

@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -238,5 +238,5 @@ def _read_template() -> Template:
     )
     environment.filters["literal"] = write_literal
     environment.filters["variable"] = write_name
-    path = resources.files("bindery.tools") / "calculator_script.js"
+    path = Path(__file__).with_name("calculator_script.js")
     return environment.from_string(path.read_text(encoding="utf-8"))
