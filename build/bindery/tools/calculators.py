@@ -45,8 +45,8 @@ class Input(Struct, frozen=True):
     label: str
     unit: str
     default: Any
-    minimum: float | None = None
-    maximum: float | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
     choices: tuple[Any, ...] = ()
 
     @property

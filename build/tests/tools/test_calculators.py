@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bindery.tools.calculators import read_calculators
+from bindery.core.facts import decode, encode
+from bindery.tools.calculators import Calculator, read_calculators
 from bindery.tools.python_to_js import TranslationError, translate_functions
 from fixture_types import BookMaker, Runner
 
@@ -120,6 +121,13 @@ def test_a_calculator_gives_what_python_gives(browser: Any, tool: Any, name: str
                 assert near, (key, inputs, value, outputs[key])
             else:
                 assert value == outputs[key], (key, inputs)
+
+
+def test_a_stored_calculator_is_the_same() -> None:
+    """Also its bounds: an integer is not a number with a point, in JavaScript even less."""
+    calculators = read_calculators(TOOL.read_text(encoding="utf-8"))
+    stored = decode(encode(calculators), tuple[Calculator, ...])
+    assert [one.script for one in stored] == [one.script for one in calculators]
 
 
 @pytest.mark.nightly
