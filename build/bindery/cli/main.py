@@ -148,12 +148,12 @@ def main() -> None:
 
 
 def start() -> None:
-    """Run the program as a process of its own, which ends at once: Python would first free
-    millions of objects."""
+    """Run the program and end its process at once. Python's own way out first frees millions of
+    objects."""
     try:
         main()
     except SystemExit as end:
-        with suppress(OSError):  # then Python tells what could not be written
+        with suppress(OSError):  # Python then reports what could not be written
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(end.code if isinstance(end.code, int) else 0)

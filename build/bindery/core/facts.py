@@ -20,7 +20,7 @@ def _encode_markup(value: object) -> str:
 
 
 encode = Encoder(enc_hook=_encode_markup).encode
-"""A value as MessagePack. Raises `UNSTORABLE` where it has no form for it."""
+"""A value as MessagePack. Raises one of `UNSTORABLE` for what the format cannot hold."""
 UNSTORABLE = (UnicodeEncodeError, OverflowError)
 """What `encode` raises on half a surrogate pair, and on an integer of more than 64 bits."""
 
@@ -29,7 +29,7 @@ StoredFacts = dict[str, tuple[str, Raw]]
 
 @cache
 def _find_decoder(kind: Any) -> Decoder[Any]:
-    # the hook is asked for kinds of text: markup
+    # msgspec asks the hook for subclasses of str, such as Markup.
     return Decoder(kind, dec_hook=lambda kind, value: kind(value))
 
 

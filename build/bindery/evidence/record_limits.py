@@ -18,7 +18,7 @@ _HTML = re.compile(
 )
 _LINK = re.compile(r"\b(?:https?|ftp)://|\bwww\.|\]\(", re.I)
 _SIGNS = ("<", "://", "www.", "](")
-"""One of these is in everything that the two find."""
+"""Whatever the two patterns find contains one of these."""
 Place = tuple[str | int, ...]
 
 
@@ -29,7 +29,7 @@ def find_excess(data: object) -> tuple[Place, str] | None:
     if max(map(len, texts), default=0) <= LONGEST_TEXT and not any(
         sign in together for sign in _SIGNS
     ):
-        return None  # as most records
+        return None  # most records end here
     for place, text in _walk(data, ()):
         if len(text) > LONGEST_TEXT:
             return (

@@ -65,8 +65,8 @@ def find_stale(
 _OPTION = re.compile(r"^--[\w-]+")
 
 
-def _write_today(option: re.Match[str]) -> str:
-    """An option as tools have it now: they had underscores before 0.2."""
+def _hyphenate(option: re.Match[str]) -> str:
+    """An option as tools spell it now: before 0.2 it had underscores."""
     return option[0].replace("_", "-")
 
 
@@ -78,7 +78,7 @@ def find_newest(records: Mapping[str, Record]) -> frozenset[str]:
         key = (
             record.tool,
             record.profile_name,
-            tuple(_OPTION.sub(_write_today, word) for word in record.command),
+            tuple(_OPTION.sub(_hyphenate, word) for word in record.command),
             record.machine.hardware,
             record.nodes,
             record.ranks,

@@ -99,7 +99,7 @@ _PLAIN_DESTINATION = re.compile(r"\(([^\s()<>\\&]+)\)")
 
 class _Parser(MarkdownIt):
     def normalizeLink(self, url: str) -> str:  # noqa: N802
-        """Most addresses stay as they are, and need not be taken apart to know that."""
+        """A plain address needs no change, and most are plain."""
         return url if _PLAIN_URL.fullmatch(url) else super().normalizeLink(url)
 
     def validateLink(self, url: str) -> bool:  # noqa: N802

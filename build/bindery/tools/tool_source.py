@@ -41,13 +41,10 @@ def read_constants(source: str) -> Mapping[str, ast.expr]:
 
 
 def read_method(source: str) -> int | None:
-    """A tool's constant METHOD, 1 if it has none; None if it is not an integer literal."""
+    """A tool's constant METHOD, 1 if it has none; None if it is not an integer literal, or the
+    source is not valid Python."""
     if "METHOD" not in source:
         return 1
-    _, _, rest = source.partition("\nMETHOD = ")
-    typed = rest.partition("\n")[0].partition("#")[0].strip()
-    if typed.isdecimal() and source.count("\nMETHOD") == 1:
-        return int(typed)  # so in almost every tool: it need not be parsed
     try:
         value = read_constants(source).get("METHOD", ast.Constant(1))
     except SyntaxError:

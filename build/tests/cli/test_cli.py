@@ -141,6 +141,9 @@ def test_paths_choose_findings(run_bindery: Runner) -> None:
     ended = run_bindery("check", "nowhere", folder=book)
     assert ended.status == 2
     assert "there is no chapter of the book at 'nowhere'" in ended.stderr
+    ended = run_bindery("check", folder=book / "network")
+    assert ended.status == 2
+    assert "did you mean `--root ..`?" in ended.stderr
 
 
 def test_errors_stop_a_build_unless_it_is_lenient(copy_book, run_bindery: Runner) -> None:

@@ -180,3 +180,10 @@ def test_one_record_is_shown_in_full(book: Path, run_bindery: Runner, name: str)
         "op    seconds [s]  ok\n"
         "wait  0.25         yes\n"
     )
+
+
+def test_a_tool_is_not_a_record(book: Path, run_bindery: Runner) -> None:
+    """Who asks for the record of a tool is told how to list its records."""
+    ended = run_bindery("records", "timer", folder=book)
+    assert ended.status == 2
+    assert "the records of a tool: `bindery records --tool timer`" in ended.stderr

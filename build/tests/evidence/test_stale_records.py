@@ -28,6 +28,7 @@ QUOTATIONS = ("value", "value", "table")
         ("METHOD = BASE + 1\n", None),
         ("METHOD = 1\nMETHOD += 1\n", None),
         ("def f():\n    METHOD = 3\n", 1),
+        ("METHOD = 3\nprint(\n", None),
     ],
 )
 def test_the_method_is_what_python_would_see(source: str, method: int | None) -> None:

@@ -124,7 +124,7 @@ def test_a_calculator_gives_what_python_gives(browser: Any, tool: Any, name: str
 
 
 def test_a_stored_calculator_is_the_same() -> None:
-    """Also its bounds: an integer is not a number with a point, in JavaScript even less."""
+    """Its integer bounds stay integers: in JavaScript they are of another type."""
     calculators = read_calculators(TOOL.read_text(encoding="utf-8"))
     stored = decode(encode(calculators), tuple[Calculator, ...])
     assert [one.script for one in stored] == [one.script for one in calculators]
