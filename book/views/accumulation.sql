@@ -21,6 +21,7 @@ WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
   AND r.complete
   AND r.profile = 'accumulation'
   AND b.calculator = 'batch'
+  AND q.machine = 'cpu-x86_64-avx2-2core'
   AND q.newest
   AND q.complete
   AND q.profile = 'traffic'

@@ -16,7 +16,8 @@ JOIN records AS r ON r.record = d.record
 JOIN model_shapes AS s ON s.model = 'Llama 3.1 8B'
 JOIN accelerator_tflops AS f ON f.accelerator = 'NVIDIA H100 SXM' AND f.dtype = 'bf16'
 JOIN accelerator_memory AS m ON m.accelerator = 'NVIDIA H100 SXM'
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'decode'
   AND d.calculator = 'decode'

@@ -22,6 +22,7 @@ WHERE r.machine = 'cpu-x86_64-avx2-2core'
   AND r.complete
   AND r.profile = 'activations'
   AND a.calculator = 'activations'
+  AND q.machine = 'cpu-x86_64-avx512_bf16-2core'
   AND q.newest
   AND q.complete
   AND q.profile = 'recomputation'

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 
@@ -72,6 +74,8 @@ def begin_view(
     words = {"NAME": _check_name(name), "TITLE": name_part(name), "TODAY": today.isoformat()}
     if name in (RECORDS_TABLE, *(tool.name for tool in config.tools)):
         raise refuse(name, f"'{name}' is already a table of records", "choose another name")
+    if _is_keyword(name):
+        raise refuse(name, f"'{name}' is a keyword of SQL", "choose another name")
     words["SOURCE"] = source or "# the page or document that states the figures"
     new = {f"{config.views}/{name}.sql": _fill_in(read("view.sql"), words)}
     new[f"{config.data}/{name}.yaml"] = _fill_in(read("data.yaml"), words)
@@ -80,6 +84,16 @@ def begin_view(
         text = tree.read_bytes(chapter).decode()
         files[chapter] = f"{text.rstrip()}\n\n{quote_view(name)}"
     return files
+
+
+def _is_keyword(name: str) -> bool:
+    """Whether SQL takes a name for one of its own words."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute(f"CREATE TABLE {name} (name)")
+        except sqlite3.OperationalError:
+            return True
+    return False
 
 
 def quote_view(name: str) -> str:

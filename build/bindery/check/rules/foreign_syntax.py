@@ -117,8 +117,9 @@ _IN_PROSE = (
 """In this order: what one has matched is no longer there for the next."""
 
 _DOLLARS = _Kind(
-    "$$",
-    r"\$\$(?=\n|[^$]*[\\^_={])[^$]+\$\$",
+    "$",
+    r"\$\$(?=\n|[^$]*[\\^_={])[^$]+\$\$"
+    r"|(?<![\w$\\])\$(?=[^\s$])(?=[^$\n]*[\\^_=])[^$\n]*[^\s$\\]\$(?![\w$])",
     "a formula, which only GitHub draws",
     "write 'maths: true' in chapters.yaml",
 )

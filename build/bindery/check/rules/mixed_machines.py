@@ -16,7 +16,8 @@ from bindery.evidence.views import blank_quoted
 
 RULE = Rule("mixed-machines", Severity.ERROR, "a view can mix records of different machines")
 
-_TELLS_MACHINES = re.compile(r"\b(?:machine|hardware|cpu|accelerator)\b", re.IGNORECASE)
+_MACHINES = r"(?:machine|hardware|cpu|accelerator)\b"
+_RECORDS = re.compile(r"\brecords\s+AS\s+(\w+)", re.IGNORECASE)
 _NAMES_RECORDS = re.compile(r"\brecord\s*(?:=|IN\b|LIKE\b)\s*\(?\s*'", re.IGNORECASE)
 
 
@@ -25,10 +26,11 @@ def check(scope: Scope) -> tuple[Finding, ...]:
 
 
 def _check(evidence: Evidence) -> Iterator[Finding]:
-    for name, provenance in sorted(evidence.provenance.items()):
-        view = evidence.views[name]
+    for view_name, provenance in sorted(evidence.provenance.items()):
+        view = evidence.views[view_name]
         query = blank_quoted(view.sql, "comment")
-        if _TELLS_MACHINES.search(query) or _NAMES_RECORDS.search(query):
+        untold = _find_untold(query)
+        if not untold:
             continue
         records = [evidence.records[one] for one in provenance.records if one in evidence.records]
         # A table of words alone has no number that leads to a record.
@@ -36,11 +38,24 @@ def _check(evidence: Evidence) -> Iterator[Finding]:
         records += [one for one in evidence.records.values() if one.tool in words]
         if not records:
             continue
-        label = records[0].machine.label
+        name, label = untold[0], records[0].machine.label
         span = Span(view.path, view.find_line("WHERE"))
         message = "this table would mix in records of another machine"
         hint = (
-            f"add `AND r.machine = '{label}'` to the WHERE clause, where r is `records`, or show"
-            " the machine: `r.hardware AS hardware` and `-- column hardware: Hardware`"
+            f"add `AND {name}.machine = '{label}'` to the WHERE clause, where {name} is `records`,"
+            f" or show the machine: `{name}.hardware AS hardware` and"
+            " `-- column hardware: Hardware`"
         )
         yield RULE.find(span, message, hint)
+
+
+def _find_untold(query: str) -> list[str]:
+    """The names under which a query joins records and tells neither their machine nor which ones
+    they are."""
+    names = _RECORDS.findall(query)
+    if names:
+        told = [re.search(rf"\b{name}\.{_MACHINES}", query, re.IGNORECASE) for name in names]
+    else:
+        names, told = ["r"], [re.search(rf"\b{_MACHINES}", query, re.IGNORECASE)]
+    untold = [name for name, match in zip(names, told, strict=True) if match is None]
+    return untold[len(_NAMES_RECORDS.findall(query)) :]
