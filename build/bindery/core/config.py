@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -566,6 +565,8 @@ class _Reader:
         path = top.get("interface", "")
         if not path:
             return {}
+        import tomllib  # few books have words of their own
+
         text = (self.root / path).read_text(encoding="utf-8-sig", errors="replace")
         try:
             words = tomllib.loads(text)

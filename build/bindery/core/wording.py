@@ -6,7 +6,6 @@ change words with a file of its own, `interface` in chapters.yaml.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -40,4 +39,8 @@ def read_words(language: str) -> Mapping[str, str]:
     languages that it does not know."""
     name = f"{language.lower().partition('-')[0]}.toml"
     file = Path(__file__).with_name("words") / name
-    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if not file.is_file():
+        return {}
+    import tomllib  # a book in English does not need it
+
+    return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -14,11 +14,11 @@ from pathlib import Path
 from msgspec import Struct
 from PIL import Image, ImageFile, UnidentifiedImageError
 
+from bindery.book.images import list_images
 from bindery.core.config import Config
 from bindery.core.model import BookError, Finding, ResolvedBook
 from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
-from bindery.render.picture_sizes import list_images
 
 MAX_PIXELS = 1600
 """Longest side: 170 mm of type at 240 dots per inch."""

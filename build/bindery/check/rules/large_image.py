@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bindery.book.image_sizes import MAX_WIDTH, LargeImage, find_large, list_shown_images
+from bindery.book.images import MAX_WIDTH, LargeImage, find_large, list_shown_images
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity
 
@@ -33,6 +33,6 @@ def _advise(large: LargeImage) -> str:
         return f"scale it to {MAX_WIDTH} × {height} pixels, the widest that any output displays"
     if large.is_photo:
         return "save this photo as JPEG or WebP, about a tenth of the size"
-    if large.kind == "PNG":
+    if large.is_png:
         return "compress it with oxipng or pngquant, or scale it down"
     return "save it with lower quality or fewer pixels, or excuse it and say why"

@@ -21,6 +21,7 @@ from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
 
 from bindery.book.glossary import find_glossary
+from bindery.book.images import list_images
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
@@ -57,7 +58,6 @@ from bindery.render.pdf.typesetting import (
     keep_log,
     write_plain,
 )
-from bindery.render.picture_sizes import list_images
 from bindery.render.text.captions import name_references
 from bindery.render.text.markup import escape_attribute
 from bindery.render.text.paper import find_paper

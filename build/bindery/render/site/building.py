@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from bindery.book.git_history import find_last_changes, read_refs
+from bindery.book.images import list_images, read_sizes
 from bindery.book.past_editions import Editions
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
@@ -24,7 +25,6 @@ from bindery.render.author_style import read_author_style
 from bindery.render.completeness import Proof, prove_site
 from bindery.render.frames import Frames
 from bindery.render.numbering import list_exhibits, number_chapters
-from bindery.render.picture_sizes import list_images, read_sizes
 from bindery.render.site import changes, chapters, front, searching, tools
 from bindery.render.site import llms_and_sitemap as machines
 from bindery.render.site import not_found as missing

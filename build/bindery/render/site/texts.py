@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bindery.book.glossary import find_glossary
+from bindery.book.images import list_images
 from bindery.check.inspect import Inspection
 from bindery.core.cache import Cache, Recipe, recall, recall_many
 from bindery.core.model import Book, Chapter, Part, ResolvedBook, ToFile
 from bindery.render.addresses import quote_path, relate
 from bindery.render.glossary import Term
 from bindery.render.numbering import Exhibit, find_addresses
-from bindery.render.picture_sizes import list_images
 from bindery.render.provenance_notes import list_note_inputs, write_additions
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.dressing import DressedText

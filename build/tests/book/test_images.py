@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from bindery.book.image_sizes import find_large
+from bindery.book.images import find_large
 from bindery.core.repository import Tree
 from PIL import Image
 
