@@ -97,9 +97,11 @@ DESTINATIONS = st.lists(st.sampled_from([" ", *PIECES]) | st.text(max_size=4), m
 )
 @example("a%00b/c.md", "link")
 @example("../" * 40, "link")
+@example("http/example.org", "link")
+@example("http/http..", "link")
 def test_no_destination_breaks_the_resolver(destination: str, kind: LinkKind) -> None:
     """Whatever a link says, it leads somewhere or fails for a reason, and what is suggested for a
-    path that is not there is there."""
+    path that is not there is there, or is an address."""
     link = Link(destination, destination, Span(HERE, 1), kind)
     chapter = Chapter(HERE, "Debug", "", links=(link,))
     book = Book((Part("", (*CHAPTERS_READ, chapter)),))
@@ -111,6 +113,7 @@ def test_no_destination_breaks_the_resolver(destination: str, kind: LinkKind) ->
             chapter = Chapter(HERE, "Debug", "", links=(again,))
             book = Book((Part("", (*CHAPTERS_READ, chapter)),))
             target = resolve_book(book, Tree(TREE), DEFAULT_SCHEMES).links[again]
-            assert isinstance(target, ToChapter | ToFile | NoAnchor)  # the anchor stays as typed
+            # The anchor stays as typed.
+            assert isinstance(target, ToChapter | ToFile | ToWeb | NoAnchor)
         case _:
             pass
