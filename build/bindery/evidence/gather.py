@@ -152,7 +152,7 @@ def _load_records(
         return {}
     if tree.find_kind(RECORDS_FOLDER) != "folder":
         return {}
-    # Imported here: pydantic takes longer than checking a book without records.
+    # Imported here: most commands need no record.
     from bindery.evidence.records import load_records
 
     records = {}

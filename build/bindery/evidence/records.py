@@ -13,21 +13,11 @@ import shlex
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PlainValidator,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+import msgspec
+from msgspec import DecodeError, Meta, Struct, field
+from msgspec.structs import force_setattr, replace
 
 from bindery.core.model import SAVE_AS_UTF8, Finding, Span, find_bad_byte
 from bindery.core.repository import RECORDS_FOLDER, Tree
@@ -85,49 +75,33 @@ def _explain_wrong_scalar(value: object) -> str:
     return f"{kind} is not a single value: text, number, true, false or null"
 
 
-def _check_scalar(value: object) -> Any:
-    if reason := _explain_wrong_scalar(value):
-        raise ValueError(reason)
-    return value
-
-
-def _check_rows(value: object) -> tuple[dict[str, Scalar], ...]:
-    if not isinstance(value, list | tuple):
-        raise ValueError("the results must be a list of rows")
-    for index, row in enumerate(value):
-        if not isinstance(row, dict):
-            raise MisplacedError(
-                ("results", index), "a row must be an object with a value per column"
-            )
+def _check_rows(rows: Sequence[Mapping[str, object]]) -> None:
+    for index, row in enumerate(rows):
         for key, cell in row.items():
             if reason := _explain_wrong_scalar(cell):
                 raise MisplacedError(("results", index, key), reason)
-    return tuple(value)
 
 
-Cell = Annotated[Any, PlainValidator(_check_scalar, json_schema_input_type=Scalar)]
-Rows = Annotated[
-    tuple[dict[str, Any], ...],
-    BeforeValidator(_check_rows, json_schema_input_type=tuple[dict[str, Scalar], ...]),
+# Checked by functions of ours, for a better message; the schema says it too.
+Cell = Annotated[
+    Any, Meta(extra_json_schema={"type": ["string", "integer", "number", "boolean", "null"]})
 ]
-Time = Annotated[AwareDatetime, AfterValidator(lambda time: time.astimezone(UTC))]
-Count = Annotated[int, Field(strict=True, ge=0)]
-Number = Annotated[float, Field(strict=True)]
-# Checked together with the column's name, for a better message.
-Unit = Annotated[str, WithJsonSchema({"type": "string", "enum": list(BASE_UNITS)})]
-Digest = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{seals.DIGITS}}}$")]
+Unit = Annotated[str, Meta(extra_json_schema={"enum": list(BASE_UNITS)})]
+Time = Annotated[datetime, Meta(tz=True)]
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Digest = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{seals.DIGITS}}}$")]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        defer_build=True,
-    )
+class _Model(Struct, frozen=True, forbid_unknown_fields=True):
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise MisplacedError((name,), f"{json.dumps(value)} is not a finite number")
 
 
-class NumaNode(_Model):
+class NumaNode(_Model, frozen=True):
     """A NUMA node of main memory."""
 
     index: Count
@@ -138,7 +112,7 @@ class NumaNode(_Model):
     """Bytes of main memory on the node."""
 
 
-class Cpu(_Model):
+class Cpu(_Model, frozen=True):
     """Facts about the CPU; what could not be read is null."""
 
     model: str | None = None
@@ -162,7 +136,7 @@ class Cpu(_Model):
     """The kernel's frequency governor, such as performance or powersave."""
 
 
-class Accelerator(_Model):
+class Accelerator(_Model, frozen=True):
     """Facts about one accelerator; what could not be read is null."""
 
     vendor: str | None = None
@@ -171,11 +145,11 @@ class Accelerator(_Model):
     """Model name reported by the driver."""
     memory_bytes: Count | None = None
     """Bytes of device memory."""
-    power_limit_watts: Number | None = None
+    power_limit_watts: float | None = None
     """Power limit in force."""
-    power_limit_default_watts: Number | None = None
+    power_limit_default_watts: float | None = None
     """Default power limit."""
-    power_limit_max_watts: Number | None = None
+    power_limit_max_watts: float | None = None
     """Highest configurable power limit."""
     clock_max_hertz: Count | None = None
     """Maximum compute clock."""
@@ -185,7 +159,7 @@ class Accelerator(_Model):
     """Compute clock when queried."""
     memory_clock_hertz: Count | None = None
     """Memory clock when queried."""
-    temperature_celsius: Number | None = None
+    temperature_celsius: float | None = None
     """Temperature when queried."""
     throttle_reasons: tuple[str, ...] | None = None
     """Throttle reasons when queried."""
@@ -197,7 +171,7 @@ class Accelerator(_Model):
     """Interface that reported these facts, such as nvml."""
 
 
-class SlurmJob(_Model):
+class SlurmJob(_Model, frozen=True):
     """The shape of the Slurm job, without names."""
 
     nodes: Count | None = None
@@ -218,10 +192,10 @@ class SlurmJob(_Model):
     """Bytes of main memory allocated per CPU."""
 
 
-class Machine(_Model):
+class Machine(_Model, frozen=True):
     """Facts about one machine. None identifies a person or, unless requested, a host."""
 
-    label: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+    label: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
     """Short name of its kind (cpu-x86_64-avx2-2core); file names of records start with it."""
     cpu: Cpu
     """The CPU."""
@@ -263,20 +237,16 @@ class Machine(_Model):
         return ", ".join(parts)
 
 
-Software = dict[str, Cell]
+Software = dict[str, Scalar]
 
 
-class TableSeal(_Model):
+class TableSeal(_Model, frozen=True):
     """Digests of the results."""
 
     rows: tuple[Digest, ...]
     """One per row."""
     columns: dict[str, Digest]
     """One per column, over the list of its values, with null where a row has none."""
-
-
-def _forget_null(schema: dict[str, Any]) -> None:
-    schema |= next(choice for choice in schema.pop("anyOf") if choice != {"type": "null"})
 
 
 def _explain_wrong_unit(unit: str) -> str:
@@ -308,14 +278,14 @@ def _check_units(given: Mapping[str, str], rows: Sequence[Mapping[str, Scalar]])
             raise MisplacedError(("units",), reason)
 
 
-class MachineReport(_Model):
+class MachineReport(_Model, frozen=True):
     """Output of env_report with `--json`: the facts about one machine."""
 
     tool: Literal["env_report"]
     """Name of the tool."""
     version: str
     """Version of the tool."""
-    method: Annotated[int, Field(strict=True, ge=1)]
+    method: Positive
     """The tool's METHOD."""
     machine: Machine
     """The machine."""
@@ -325,70 +295,71 @@ class MachineReport(_Model):
     """What could not be read, or limits what a program can use."""
 
 
-class ToolOutput(_Model):
+class ToolOutput(_Model, frozen=True, kw_only=True):
     """Output of a companion tool with `--json`."""
 
-    tool: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    tool: Annotated[str, Meta(pattern=r"^[a-z0-9_]+$")]
     """Name of the tool: its file name without the suffix."""
     version: str
     """Version of the tool."""
-    method: Annotated[int, Field(strict=True, ge=1)]
+    method: Positive
     """The tool's METHOD; results of other methods are not comparable."""
     started: Time
     """Start of the run, with time zone (ISO 8601)."""
-    seconds: Annotated[Number, Field(ge=0)]
+    seconds: Annotated[float, Meta(ge=0)]
     """Duration of the run."""
-    complete: Annotated[bool, Field(strict=True)]
+    complete: bool
     """Whether everything requested was measured."""
     command: tuple[str, ...] = ()
     """The command line of the tool; a record has the one that bindery ran."""
     units: dict[str, Unit]
     """The base unit of each numeric column of the results."""
-    results: Rows
+    results: tuple[dict[str, Cell], ...]
     """The measurements, row by row: text, numbers, true, false and null by column."""
-    details: dict[str, JsonValue] = {}
+    details: dict[str, Any] = {}
     """Further information about the results."""
     caveats: tuple[str, ...] = ()
     """What could not be measured, and what to know before using the results."""
 
-    @model_validator(mode="after")
-    def _has_units(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        force_setattr(self, "started", self.started.astimezone(UTC))
+        _check_rows(self.results)
         _check_units(self.units, self.results)
-        return self
 
 
-class Record(_Model):
+class Record(_Model, frozen=True, kw_only=True):
     """A run: tool and method, command, machine, date and results."""
 
-    schema_number: Annotated[Literal[2], Field(alias="schema")]
+    schema_number: Literal[2] = field(name="schema")
     """Version of this schema."""
-    tool: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    tool: Annotated[str, Meta(pattern=r"^[a-z0-9_]+$")]
     """Name of the tool."""
     version: str
     """Version of the tool."""
-    method: Annotated[int, Field(strict=True, ge=1)]
+    method: Positive
     """The tool's METHOD; records of other methods are not comparable."""
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
     """Digest of the tool's source."""
-    profile: Annotated[str, Field(min_length=1)]
+    profile: Annotated[str, Meta(min_length=1)]
     """The tool's profile that was used, such as demo or full; custom if arguments were added."""
-    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    command: Annotated[tuple[str, ...], Meta(min_length=1)]
     """The command, relative to the book's root."""
     environment: dict[str, str] = {}
     """Environment variables that affect a run, such as NCCL_ALGO or OMP_NUM_THREADS."""
     started: Time
     """Start of the run, with time zone (ISO 8601)."""
-    seconds: Annotated[Number, Field(ge=0)]
+    seconds: Annotated[float, Meta(ge=0)]
     """Duration of the run, as reported by the tool."""
-    exit_status: Annotated[int, Field(strict=True)] | None
+    exit_status: int | None
     """Exit status of the tool, negative for a signal; null if unknown."""
     ended: Ending
     """How the run ended."""
-    complete: Annotated[bool, Field(strict=True)]
+    complete: bool
     """Whether everything requested was measured."""
-    nodes: Annotated[int, Field(strict=True, ge=1)] = 1
+    nodes: Positive = 1
     """Number of nodes."""
-    ranks: Annotated[int, Field(strict=True, ge=1)] = 1
+    ranks: Positive = 1
     """Number of ranks on all nodes."""
     machine: Machine
     """Facts about one node; all nodes are alike."""
@@ -396,19 +367,19 @@ class Record(_Model):
     """Versions of software by name; null if not installed."""
     units: dict[str, Unit]
     """The base unit of each numeric column of the results."""
-    results: Rows
+    results: tuple[dict[str, Cell], ...]
     """The measurements, row by row: text, numbers, true, false and null by column."""
-    details: dict[str, JsonValue] = {}
+    details: dict[str, Any] = {}
     """Further information about the results."""
     caveats: tuple[str, ...] = ()
     """What could not be measured, and what to know before using the results."""
-    log: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+\.log$")] | None = None
+    log: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]+\.log$")] | None = None
     """Name of the log next to the record."""
-    contributor: Annotated[str, Field(pattern=CONTRIBUTOR)] | None = None
+    contributor: Annotated[str, Meta(pattern=CONTRIBUTOR)] | None = None
     """GitHub login of who sent the record; null for the authors' own."""
-    seal: Annotated[dict[str, Digest | TableSeal] | None, Field(json_schema_extra=_forget_null)]
+    seal: dict[str, Digest | TableSeal]
     """Digests of the other fields: the first 16 hex digits of the SHA-256 of their canonical JSON;
-    for the results, per row and per column. Never null in a file."""
+    for the results, per row and per column. Empty until the record is written."""
 
     @property
     def shell_line(self) -> str:
@@ -433,8 +404,10 @@ class Record(_Model):
             return f"`bindery run {self.tool} --profile {self.profile_name}`"
         return f"`bindery run {self.tool} -- ...` and the arguments of its command"
 
-    @model_validator(mode="after")
-    def _is_consistent(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        force_setattr(self, "started", self.started.astimezone(UTC))
+        _check_rows(self.results)
         _check_units(self.units, self.results)
         if self.complete and self.ended not in WHOLE_ENDINGS:
             raise MisplacedError(("complete",), f"a run that ended as '{self.ended}' is partial")
@@ -449,7 +422,6 @@ class Record(_Model):
         if self.ranks < self.nodes:
             reason = f"{self.nodes} nodes need at least {self.nodes} ranks, not {self.ranks}"
             raise MisplacedError(("ranks",), reason)
-        return self
 
 
 # --- text to record ---
@@ -473,10 +445,10 @@ def parse_record(path: str, text: str, latest: datetime | None = None) -> Record
     if excess := find_excess(data):
         return _report(path, text, *excess)
     try:
-        record = Record.model_validate(data)
-    except ValidationError as error:
+        record = msgspec.convert(data, Record)
+    except msgspec.ValidationError as error:
         return _report(path, text, *explain_error(error))
-    if record.seal is None:
+    if not record.seal:
         return _report(path, text, ("seal",), "the record has no seal")
     if edit := seals.find_edit(data):
         place, message = edit
@@ -487,20 +459,25 @@ def parse_record(path: str, text: str, latest: datetime | None = None) -> Record
     return record
 
 
-def explain_error(error: ValidationError) -> tuple[tuple[str | int, ...], str]:
+def explain_error(error: DecodeError) -> tuple[tuple[str | int, ...], str]:
     """The place of the first fault, and the reason."""
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    place = tuple(first["loc"])
+    message, _, path = str(error).partition(" - at `$")
+    steps = re.findall(r"\.(\w+)|\[(\d+)\]", path)
+    place: tuple[str | int, ...] = tuple(key or int(index) for key, index in steps)
+    cause = error.__cause__
     if isinstance(cause, MisplacedError):
-        place = cause.place
-    if first["type"] == "extra_forbidden":
-        return place, "the schema has no such field"
-    reason = first["msg"].removeprefix("Value error, ")
+        return (*place, *cause.place), str(cause)
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", message):
+        return (*place, unknown[1]), "the schema has no such field"
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
+        return (*place, missing[1]), "this field is missing"
+    if value := re.fullmatch(r"Invalid enum value (.*)", message):
+        return place, f"{value[1]} is not one of the values that the schema allows"
+    reason = message.replace("`", "")
     return place, f"{reason[:1].lower()}{reason[1:]}"
 
 
-def describe_error(error: ValidationError) -> str:
+def describe_error(error: DecodeError) -> str:
     """The first fault: its place, and the reason."""
     place, reason = explain_error(error)
     return f"'{_name_place(place)}': {reason}"
@@ -554,7 +531,7 @@ def _find_line(text: str, place: Sequence[str | int]) -> int:
 
 def format_record(record: Record) -> str:
     """The JSON of a record with its seal."""
-    data = seals.seal_record(record.model_dump(mode="json", by_alias=True))
+    data = seals.seal_record(msgspec.to_builtins(record))
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -624,7 +601,7 @@ def merge_machines(machines: Sequence[Machine]) -> Machine:
     """
     first = machines[0]
     for index, other in enumerate(machines[1:], 1):
-        _compare_facts("", first.model_dump(), other.model_dump(), index)
+        _compare_facts("", msgspec.to_builtins(first), msgspec.to_builtins(other), index)
     accelerators = tuple(
         _merge_moments([machine.accelerators[position] for machine in machines])
         for position in range(len(first.accelerators))
@@ -633,7 +610,7 @@ def merge_machines(machines: Sequence[Machine]) -> Machine:
     if len(machines) > 1:
         is_one_job = all(machine.slurm == first.slurm for machine in machines)
         changes |= {"hostname": None, "slurm": first.slurm if is_one_job else None}
-    return first.model_copy(update=changes)
+    return replace(first, **changes)
 
 
 def _compare_facts(name: str, first: Any, second: Any, index: int) -> None:
@@ -660,15 +637,12 @@ def _merge_moments(same: Sequence[Accelerator]) -> Accelerator:
         return [value for entry in same if (value := getattr(entry, key)) is not None]
 
     reasons = gather("throttle_reasons")
-    return same[0].model_copy(
-        update={
-            "clock_hertz": min(gather("clock_hertz"), default=None),
-            "memory_clock_hertz": min(gather("memory_clock_hertz"), default=None),
-            "temperature_celsius": max(gather("temperature_celsius"), default=None),
-            "throttle_reasons": (
-                tuple(dict.fromkeys(reason for each in reasons for reason in each))
-                if reasons
-                else None
-            ),
-        }
+    return replace(
+        same[0],
+        clock_hertz=min(gather("clock_hertz"), default=None),
+        memory_clock_hertz=min(gather("memory_clock_hertz"), default=None),
+        temperature_celsius=max(gather("temperature_celsius"), default=None),
+        throttle_reasons=(
+            tuple(dict.fromkeys(reason for each in reasons for reason in each)) if reasons else None
+        ),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from bindery.book.git_history import ask_git
 from bindery.core.model import refuse
 from bindery.core.repository import RECORDS_FOLDER
@@ -42,10 +44,10 @@ def find_new_records(root: Path) -> list[str]:
 def contribute(root: Path, path: str, record: Record, contributor: str) -> Record:
     """Take names of people, hosts and folders out of a record and its log, mark it as contributed,
     and write both. Returns the record."""
-    data = record.model_dump(mode="json", by_alias=True)
+    data = msgspec.to_builtins(record)
     data |= {key: clean_values(data[key], {str(root): "."}) for key in _TOLD}
     data["contributor"] = contributor
-    marked = Record.model_validate(data)
+    marked = msgspec.convert(data, Record)
     if record.log:
         log = (root / path).with_name(record.log)
         text = log.read_text(encoding="utf-8", errors="replace")

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
-from pydantic import BaseModel, Field, PositiveInt, ValidationError
+import msgspec
+from msgspec import Struct, field
 
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
 from bindery.core.model import ConfigError, Span, refuse
 from bindery.core.suggestions import suggest
-from bindery.evidence.records import CUSTOM, explain_error
+from bindery.evidence.records import CUSTOM, Positive, explain_error
 from bindery.runs.anonymize import hide_folders
 from bindery.tools.bundle import BundleError, hash_bundle
 from bindery.tools.tool_source import read_constants
@@ -163,14 +163,19 @@ def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
         raise refuse(entry.path, message) from None
 
 
-class _Constants(BaseModel):
+_Arguments = tuple[str | int | float, ...]
+
+
+class _Constants(Struct, frozen=True):
     """The schema of a tool's constants."""
 
-    version: str = Field(alias="__version__")
-    method: PositiveInt = Field(1, alias="METHOD", strict=True)
-    profiles: dict[str, tuple[str | int | float, ...]] = Field({}, alias="PROFILES")
-    ranks: dict[str, PositiveInt | Literal["accelerators"]] = Field({}, alias="RANKS")
-    gpus: dict[str, PositiveInt] = Field({}, alias="GPUS")
+    version: str = field(name="__version__")
+    method: Positive = field(default=1, name="METHOD")
+    profiles: dict[str, tuple[str | int | float, ...]] = field(
+        default_factory=dict, name="PROFILES"
+    )
+    ranks: dict[str, Positive | Literal["accelerators"]] = field(default_factory=dict, name="RANKS")
+    gpus: dict[str, Positive] = field(default_factory=dict, name="GPUS")
 
 
 def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
@@ -182,8 +187,7 @@ def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
         return refuse(span, f"the constant {name} of '{entry.name}' {reason}", hint)
 
     values = {}
-    for field in _Constants.model_fields.values():
-        name = str(field.alias)
+    for name in _Constants.__struct_encode_fields__:
         if name in nodes:
             try:
                 values[name] = ast.literal_eval(nodes[name])
@@ -191,8 +195,8 @@ def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
                 reason = "must be a literal: bindery reads it without running the tool"
                 raise refuse_constant(name, reason) from None
     try:
-        constants = _Constants.model_validate(values)
-    except ValidationError as error:
+        constants = msgspec.convert(values, _Constants)
+    except msgspec.ValidationError as error:
         place, reason = explain_error(error)
         raise refuse_constant(str(place[0]), f"is invalid: {reason}") from None
     profiles = constants.profiles

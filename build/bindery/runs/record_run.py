@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import ValidationError
 
 from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import Ended, Limits, Show, Watch, run_limited
@@ -92,8 +92,8 @@ def make_record(
     if isinstance(output, ValueError):
         return refuse(f"the results of '{name}' are not valid JSON: {output}")
     try:
-        told = ToolOutput.model_validate(output)
-    except ValidationError as error:
+        told = msgspec.convert(output, ToolOutput)
+    except msgspec.ValidationError as error:
         hint = "see the schema scripts/schemas/tool-output-2.json in the bindery repository"
         return refuse(f"the results of '{name}' are invalid: {describe_error(error)}", hint)
     if not told.results and ended != "done":
@@ -106,7 +106,7 @@ def make_record(
         return refuse(f"{message} {plan.tool.method}", hint)
     try:
         machine, software, notes = _merge_facts(facts)
-    except ValidationError as error:
+    except msgspec.ValidationError as error:
         return refuse(f"the facts from '{FACTS}' are invalid: {describe_error(error)}")
     except UnlikeMachinesError as error:
         hint = "run on identical nodes: results of mixed hardware are not comparable"
@@ -127,17 +127,17 @@ def make_record(
         "complete": told.complete and ended in WHOLE_ENDINGS,
         "nodes": len(facts),
         "ranks": (ranks or 1) * (len(facts) if ranks else 1),
-        "machine": machine.model_dump(),
+        "machine": msgspec.to_builtins(machine),
         "software": software,
         "units": told.units,
         "results": told.results,
         "details": clean_values(told.details, names or {}),
         "caveats": clean_values(tuple(dict.fromkeys((*told.caveats, *notes))), names or {}),
-        "seal": None,
+        "seal": {},
     }
     try:
-        return Record.model_validate(data)
-    except ValidationError as error:
+        return msgspec.convert(data, Record)
+    except msgspec.ValidationError as error:
         return refuse(f"the results of '{name}' are invalid: {describe_error(error)}")
 
 
@@ -150,7 +150,7 @@ _HINT_NO_RESULTS = (
 def _merge_facts(
     facts: Sequence[Mapping[str, Any]],
 ) -> tuple[Machine, Mapping[str, Any], tuple[str, ...]]:
-    reports = [MachineReport.model_validate(each) for each in facts]
+    reports = [msgspec.convert(each, MachineReport) for each in facts]
     machine = merge_machines([report.machine for report in reports])
     software = reports[0].software
     for index, report in enumerate(reports[1:], 1):
@@ -175,7 +175,7 @@ def keep_record(root: Path, record: Record, log: str) -> str:
         name = f"{stem}_{count}"
     path, log_path = root / f"{name}.json", root / f"{name}.log"
     write_whole(log_path, log.encode())
-    write_whole(path, format_record(record.model_copy(update={"log": log_path.name})).encode())
+    write_whole(path, format_record(replace(record, log=log_path.name)).encode())
     return f"{name}.json"
 
 

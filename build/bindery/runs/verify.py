@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
-from pydantic import ValidationError
 
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
@@ -201,10 +201,10 @@ def _verify_run(
         return [Finding(Span.whole(entry.path), RULE, message, _quote_last(log))]
     try:
         if entry.name == FACTS:
-            MachineReport.model_validate(output)
+            msgspec.convert(output, MachineReport)
             return []
-        told = ToolOutput.model_validate(output)
-    except ValidationError as error:
+        told = msgspec.convert(output, ToolOutput)
+    except msgspec.ValidationError as error:
         message = f"the results of '{entry.name}' are invalid: {describe_error(error)}"
         return [Finding(Span.whole(entry.path), RULE, message, "see scripts/schemas/")]
     command = f"bindery run {entry.name} --profile {DEMO}"

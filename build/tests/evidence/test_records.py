@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import evidence_book
+import msgspec
 import pytest
 from bindery.core.model import Finding
 from bindery.evidence.records import (
@@ -17,6 +18,7 @@ from bindery.evidence.records import (
     merge_machines,
     parse_record,
 )
+from msgspec.structs import replace
 
 
 def make_record(over: Mapping[str, Any] | None = None, **changes: Any) -> str:
@@ -154,9 +156,9 @@ def test_layout_is_no_edit() -> None:
 def test_what_is_written_is_read_again() -> None:
     """A record that is formatted and read is the same, and sealed."""
     record = read_record(make_record(started="2026-11-20T18:00:00+01:00"))
-    again = read_record(format_record(record.model_copy(update={"seal": None})))
-    assert again.model_copy(update={"seal": None}) == record.model_copy(update={"seal": None})
-    assert again.seal is not None
+    again = read_record(format_record(replace(record, seal={})))
+    assert replace(again, seal={}) == replace(record, seal={})
+    assert again.seal
 
 
 # --- machines ---
@@ -176,7 +178,7 @@ CPU = {"model": "AMD EPYC", "architecture": "x86_64", "sockets": 1, "cores": 2, 
 
 def make_machine(gpus: int = 0, gpu: Mapping[str, Any] = GPU, **changes: Any) -> Machine:
     data = {"label": "m", "cpu": CPU, "memory_bytes": 10**12, "accelerators": [gpu] * gpus}
-    return Machine.model_validate({**data, **changes})
+    return msgspec.convert({**data, **changes}, Machine)
 
 
 def test_hardware_is_what_is_compared() -> None:

@@ -311,9 +311,9 @@ def test_a_run_that_goes_wrong_leaves_no_record(
     [
         (
             "METHOD = 'one'",
-            "the constant METHOD of 'timer' is invalid: input should be a va",
+            "the constant METHOD of 'timer' is invalid: expected int, got str",
         ),
-        ("PROFILES = {'demo': '--x'}", "PROFILES of 'timer' is invalid: input should be a val"),
+        ("PROFILES = {'demo': '--x'}", "PROFILES of 'timer' is invalid: expected array, got str"),
         ("RANKS = {'tiny': 2}", "RANKS of 'timer' names a profile 'tiny' that does not exist"),
         ("METHOD = time.daylight + 1", "METHOD of 'timer' must be a literal: bindery reads it"),
         ("PROFILES = {'demo': [], 'custom': []}", "PROFILES of 'timer' cannot have 'custom', the"),

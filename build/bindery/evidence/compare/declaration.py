@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import msgspec
+from msgspec import Meta, Struct
 
 from bindery.evidence.records import Scalar, describe_error
 from bindery.tools.tool_source import read_constants
@@ -19,13 +20,11 @@ class TermsError(ValueError):
         self.line = line
 
 
-class Terms(BaseModel):
+class Terms(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which results of a tool are comparable, and by which column."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     tool: str
-    keys: tuple[str, ...] = Field(min_length=1)
+    keys: Annotated[tuple[str, ...], Meta(min_length=1)]
     """Columns that must be equal in comparable rows."""
     value: str
     """The column to compare."""
@@ -60,8 +59,8 @@ def read_terms(tool: str, source: str) -> Terms | None:
         return None
     try:
         literal = ast.literal_eval(node)
-        return Terms.model_validate({**literal, "tool": tool, "has_ranks": "RANKS" in constants})
-    except ValidationError as error:
+        return msgspec.convert({**literal, "tool": tool, "has_ranks": "RANKS" in constants}, Terms)
+    except msgspec.ValidationError as error:
         raise TermsError(f"COMPARE has an invalid {describe_error(error)}", node.lineno) from None
     except (ValueError, TypeError):
         reason = "COMPARE must be a literal dictionary, readable without running the tool"

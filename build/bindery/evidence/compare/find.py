@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
+import msgspec
 
 from bindery.core.build_date import read_today
 from bindery.core.config import Config
@@ -124,15 +124,15 @@ def _parse_source(path: str, text: str) -> Record | ToolOutput:
             raise ConfigError(record)
         return record
     try:
-        return ToolOutput.model_validate(data)
-    except ValidationError as error:
+        return msgspec.convert(data, ToolOutput)
+    except msgspec.ValidationError as error:
         hint = "give a record, or a tool's --json output"
         raise refuse(path, describe_error(error), hint) from None
 
 
 def _read_machine(path: Path) -> Machine:
     try:
-        return MachineReport.model_validate_json(path.read_bytes()).machine
-    except ValidationError as error:
+        return msgspec.json.decode(path.read_bytes(), type=MachineReport).machine
+    except msgspec.DecodeError as error:
         hint = "give the output of env_report.py --json"
         raise refuse(path.as_posix(), describe_error(error), hint) from None
