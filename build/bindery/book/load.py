@@ -64,7 +64,9 @@ def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Find
     path = entry.path
     if tree.find_kind(path) == "folder":
         message = f"'{path}' is a folder, not a chapter"
-        return Finding(entry.span, "missing-chapter", message, f"did you mean '{path}/README.md'?")
+        inside = f"{path}/README.md"
+        hint = f"did you mean '{inside}'?" if tree.find_kind(inside) else "name a file in it"
+        return Finding(entry.span, "missing-chapter", message, hint)
     if tree.find_kind(path) != "file":
         return Finding(
             entry.span,

@@ -24,7 +24,7 @@ from bindery.core.model import (
     find_bad_byte,
     refuse,
 )
-from bindery.core.repository import MARKDOWN
+from bindery.core.repository import MARKDOWN, RECORDS_TABLE
 from bindery.core.suggestions import suggest
 from bindery.core.wording import Wording, read_words
 
@@ -599,6 +599,9 @@ class _Reader:
 
     def _read_tool(self, node: Node, what: str, name: str) -> ToolEntry:
         place = "to a tool, below `tools: NAME:`"
+        if name == RECORDS_TABLE:
+            message = f"a tool cannot be called '{name}': that is the table of all records"
+            raise self._wrong(node, message, "rename the tool")
         tool = {"output": "measured", **self._keys(node, f"the tool {what}", place, ("path",))}
         days = tool.pop("shelf_life", DEFAULT_SHELF_DAYS)
         return ToolEntry(name=name, span=self._span(node), shelf_days=days, **tool)
@@ -637,6 +640,8 @@ def _compose(text: str) -> Node | None:
         raise refuse(Span(FILE_NAME, line, col), message, hint) from None
     except YAMLError as error:
         raise refuse(FILE_NAME, str(error).splitlines()[0]) from None
+    except RecursionError:
+        raise refuse(FILE_NAME, "the YAML is nested too deeply") from None
     return node
 
 

@@ -22,6 +22,9 @@ RECORDS_FOLDER = "scripts/records"
 """Where records are, a folder per tool; named here so that a book without any need not load
 what validates them."""
 
+RECORDS_TABLE = "records"
+"""The table that lists all records, for views."""
+
 MADE_BY_US = re.compile(rb'<meta name="generator" content="bindery"\s*/?>')
 """What the first page of a site says that bindery has built."""
 REPORT = "report.json"

@@ -25,6 +25,7 @@ from bindery.core.processes import (
     hold_signals,
     run_command,
 )
+from bindery.core.report import count_noun
 from bindery.core.whole_files import write_whole
 
 Texts = Mapping[str, tuple[str, str]]
@@ -108,9 +109,8 @@ def refuse_uncommitted(root: Path, change: Change, *, needs_git: bool = False) -
     passed = " " if needs_git else "? "
     edited = [line[3:] for line in ended.stdout.split("\0") if line[1:2].strip(passed)]
     if edited:
-        message = f"'{edited[0]}' has uncommitted changes"
-        if len(edited) > 1:
-            message += f", and so have {len(edited) - 1} more files"
+        others = f" and {count_noun(len(edited) - 1, 'other file')} have" if edited[1:] else " has"
+        message = f"'{edited[0]}'{others} uncommitted changes"
         hint = "commit or stash them first, or add --force"
         raise ConfigError(Finding(Span.whole(edited[0]), change.rule, message, hint))
 

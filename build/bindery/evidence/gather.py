@@ -12,7 +12,7 @@ from bindery.core.cache import Cache
 from bindery.core.config import Config
 from bindery.core.facts import Facts
 from bindery.core.model import SAVE_AS_UTF8, Finding, Span, find_bad_byte
-from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.core.repository import RECORDS_FOLDER, RECORDS_TABLE, Tree
 from bindery.core.suggestions import suggest
 from bindery.evidence.database import EvidenceDatabase
 from bindery.evidence.evidence import Evidence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from bindery.evidence.provenance import Sources, TableProvenance
     from bindery.evidence.records import Record, Scalar
 
-RECORDS_TABLE = "records"
 _RECORD_COLUMNS = (
     "record tool version method profile started date seconds ended complete newest stale nodes "
     "ranks machine hardware cpu accelerator accelerator_count torch contributor"

@@ -429,7 +429,8 @@ def _report_stale_records(
     staleness, record = evidence.stale[names[0]], evidence.records[names[0]]
     others = f", and {len(names) - 1} more" if len(names) > 1 else ""
     message = f"this {what} quotes '{names[0]}': {staleness.reason}{others}"
-    hint = (
+    hint = f"{staleness.repair}, or " if staleness.repair else ""
+    hint += (
         f"measure again with {record.again} on "
         f"{record.machine.hardware} and run `{FILL_COMMAND}`; if you cannot, "
         f"`{FILL_COMMAND}` alone adds a note to the {what} that it is stale"

@@ -435,6 +435,8 @@ def parse_record(path: str, text: str, latest: datetime | None = None) -> Record
     except json.JSONDecodeError as error:
         span = Span(path, error.lineno, error.colno)
         return Finding(span, "bad-record", f"this is not valid JSON: {error.msg.lower()}")
+    except (ValueError, RecursionError):  # an integer of 5,000 digits, a list in a list in a list
+        return Finding(Span.whole(path), "bad-record", "this JSON is too deep or too large to read")
     if not isinstance(data, dict):
         return Finding(Span.whole(path), "bad-record", "a record must be a JSON object")
     number = data.get("schema", SCHEMA)
@@ -459,6 +461,18 @@ def parse_record(path: str, text: str, latest: datetime | None = None) -> Record
     return record
 
 
+_KINDS = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "datetime": "a time",
+}
+"""What msgspec calls the types of JSON, and what we call them."""
+
+
 def explain_error(error: DecodeError) -> tuple[tuple[str | int, ...], str]:
     """The place of the first fault, and the reason."""
     message, _, path = str(error).partition(" - at `$")
@@ -473,8 +487,11 @@ def explain_error(error: DecodeError) -> tuple[tuple[str | int, ...], str]:
         return (*place, missing[1]), "this field is missing"
     if value := re.fullmatch(r"Invalid enum value (.*)", message):
         return place, f"{value[1]} is not one of the values that the schema allows"
-    reason = message.replace("`", "")
-    return place, f"{reason[:1].lower()}{reason[1:]}"
+    if message.startswith("Invalid RFC3339"):
+        return place, "this is not a time such as 2026-11-20T17:00:00Z"
+    reason = re.sub(r"`(\w+)`", lambda kind: _KINDS.get(kind[1], kind[1]), message)
+    reason = reason.replace("a timezone component", "a time zone").replace("`", "")
+    return place, reason.replace("Expected", "expected", 1)
 
 
 def describe_error(error: DecodeError) -> str:

@@ -23,6 +23,8 @@ class Staleness(Struct, frozen=True):
     rule: str
     reason: str
     """The reason, in words that stay true."""
+    repair: str = ""
+    """What to do before measuring again."""
 
 
 def read_methods(tree: Tree, tools: Iterable[ToolEntry]) -> Mapping[str, int | None]:
@@ -49,10 +51,12 @@ def find_stale(
         days = shelf_days.get(record.tool)
         if record.tool not in methods:
             reason = f"method {record.method}, but the book has no tool '{record.tool}'"
-            stale[name] = Staleness("old-method", reason)
+            repair = f"list '{record.tool}' under `tools` in chapters.yaml"
+            stale[name] = Staleness("old-method", reason, repair)
         elif method is None:
             reason = f"method {record.method}, but {record.tool} declares no readable METHOD"
-            stale[name] = Staleness("old-method", reason)
+            repair = f"make METHOD in the source of {record.tool} a whole number"
+            stale[name] = Staleness("old-method", reason, repair)
         elif record.method != method:
             reason = f"method {record.method}, but {record.tool} is now at {method}"
             stale[name] = Staleness("old-method", reason)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import date
@@ -20,8 +21,7 @@ import bindery
 from bindery.book.foreign_contents import name_part
 from bindery.core.config import FILE_NAME, Config, write_scalar
 from bindery.core.model import refuse
-from bindery.core.repository import Tree
-from bindery.evidence.gather import RECORDS_TABLE
+from bindery.core.repository import RECORDS_TABLE, Tree
 from bindery.rewrite.moving.listing import find_end, find_values, get_value
 
 Read = Callable[[str], str]
@@ -34,6 +34,8 @@ _KIT_IMPORT = re.compile(r"^from kit\.(\w+) import", re.MULTILINE)
 
 def begin_chapter(tree: Tree, config: Config, name: str) -> Files:
     """A chapter with a title, listed after the chapters of its folder."""
+    if not posixpath.basename(name) or name.startswith("/"):
+        raise refuse(f"'{name}'", "this is not the path of a chapter", "such as `storage/nfs`")
     path = posixpath.normpath(posixpath.join(config.folder, name.removesuffix(".md") + ".md"))
     if not path.startswith(f"{config.folder}/" if config.folder else "") or path.startswith("../"):
         raise refuse(name, "it is outside the book's folder", "name a path within it")
@@ -51,6 +53,9 @@ def begin_tool(tree: Tree, config: Config, name: str, read: Read) -> Files:
     book lacks them. `name` may start with a folder below `scripts/`."""
     stem = _check_name(posixpath.basename(name))
     path = posixpath.normpath(f"{TOOLS}/{name}.py")
+    if stem in (RECORDS_TABLE, "torch", *sys.stdlib_module_names) or _is_keyword(stem):
+        message = f"'{stem}' is the name of a module of Python, a keyword of SQL or a table"
+        raise refuse(name, message, "choose another name")
     known = {tool.name: tool.path for tool in config.tools}
     if stem in known or not path.startswith(f"{TOOLS}/"):
         message = f"there is a tool '{stem}' already" if stem in known else "it is not in scripts/"

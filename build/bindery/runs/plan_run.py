@@ -157,7 +157,7 @@ def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
         span = Span(entry.path, error.lineno or 1, error.offset or 1)
         raise refuse(span, f"this is not valid Python: {error.msg}") from None
     except BundleError as error:
-        raise refuse(entry.path, str(error)) from None
+        raise refuse(error.span, str(error)) from None
     except UnicodeDecodeError:
         message = f"the tool '{entry.path}' is not UTF-8"
         raise refuse(entry.path, message) from None

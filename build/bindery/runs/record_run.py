@@ -188,6 +188,10 @@ def _create(path: Path) -> bool:
     return True
 
 
+def _write_size(count: int) -> str:
+    return f"{count / GIB:.2f} GiB" if count >= GIB else f"{count / MIB:.1f} MiB"
+
+
 def explain_ending(
     ended: Ending, exit_status: int | None, limits: Limits, peak_bytes: int = 0
 ) -> str:
@@ -202,8 +206,8 @@ def explain_ending(
         case "timeout":
             return f"was stopped after its limit of {limits.seconds:g} s"
         case "memory":
-            used, allowed = (size / GIB for size in (peak_bytes, limits.memory_bytes))
-            return f"was stopped: it used {used:.2f} GiB of memory; the limit is {allowed:.2f} GiB"
+            used, allowed = map(_write_size, (peak_bytes, limits.memory_bytes))
+            return f"was stopped because it used {used} of memory (limit: {allowed})"
         case "output":
             return f"was stopped: it printed more than {limits.output_bytes / MIB:.2f} MiB"
         case "interrupted":
@@ -340,6 +344,7 @@ def _record(
         hint = f"{record.help}; " if record.help else ""
         if output is None or (isinstance(output, dict) and not output.get("results")):
             record = Finding(span, "failed-run", f"'{name}' {how} and left no results")
+            hint = hint if done.ended == "done" else ""
         elif done.ended != "done":
             hint = f"it {how}; {hint}"
         hint += f"the log is '{shown}'"

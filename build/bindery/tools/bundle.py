@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
 
+from bindery.core.model import Span, find_bad_byte
 from bindery.tools.tool_source import parse_module, read_constants
 
 KIT = "kit"
@@ -27,7 +28,11 @@ Read = Callable[[str], str]
 
 
 class BundleError(Exception):
-    """A tool cannot be bundled; the message has the file, the line and what to do."""
+    """A tool cannot be bundled; `span` is the line of its source, or of the kit's."""
+
+    def __init__(self, path: str, message: str, line: int = 1) -> None:
+        super().__init__(message)
+        self.span = Span(path, line)
 
 
 class _Part(Struct, frozen=True):
@@ -67,13 +72,25 @@ def find_kit(tool: str, read: Read) -> str:
         except OSError:
             continue
         return candidate
-    raise BundleError(f"{tool}: imports from {KIT}, but no folder above it has {KIT}/__init__.py")
+    raise BundleError(tool, f"it imports from {KIT}, but no folder above it has {KIT}/__init__.py")
 
 
 def hash_bundle(root: Path, tool: str) -> str:
     """SHA-256 of the bundle. Raises as `bundle_tool` does."""
-    text = bundle_tool(tool, lambda path: (root / path).read_text(encoding="utf-8"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(bundle_file(root, tool).encode()).hexdigest()
+
+
+def bundle_file(root: Path, tool: str) -> str:
+    """The bundle of a tool in a book. Raises as `bundle_tool` does."""
+
+    def read(path: str) -> str:
+        try:
+            return (root / path).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            span, message = find_bad_byte(path, error)
+            raise BundleError(path, message, span.line) from None
+
+    return bundle_tool(tool, read)
 
 
 def bundle_tool(tool: str, read: Read) -> str:
@@ -90,10 +107,7 @@ def bundle_tool(tool: str, read: Read) -> str:
     _collect(main, folder, read, parts)
     _refuse_collisions([main, *parts.values()])
     constants = read_constants(source)
-    version, method = (
-        ast.literal_eval(constants[name]) if name in constants else None
-        for name in ("__version__", "METHOD")
-    )
+    version, method = (_read_literal(tool, constants, name) for name in ("__version__", "METHOD"))
     title = f"{Path(tool).stem} {version}" + (f" (method {method})" if method else "")
     notice = [
         f"# {title}",
@@ -111,6 +125,17 @@ def bundle_tool(tool: str, read: Read) -> str:
     return "\n\n\n".join(section.strip("\n") for section in sections if section.strip()) + "\n"
 
 
+def _read_literal(tool: str, constants: Mapping[str, ast.expr], name: str) -> object:
+    if name not in constants:
+        return None
+    try:
+        value: object = ast.literal_eval(constants[name])
+    except (ValueError, TypeError):
+        message = f"{name} must be a literal: bindery reads it without running the tool"
+        raise BundleError(tool, message, getattr(constants[name], "lineno", 1)) from None
+    return value
+
+
 def _collect(part: _Part, folder: str, read: Read, parts: dict[str, _Part]) -> None:
     """Add the kit modules that a part uses to `parts`, dependencies first."""
     for name in part.uses:
@@ -123,7 +148,11 @@ def _collect(part: _Part, folder: str, read: Read, parts: dict[str, _Part]) -> N
 
 @cache  # many tools use the same modules
 def _cut(path: str, source: str) -> _Part:
-    tree = parse_module(source)
+    try:
+        tree = parse_module(source)
+    except SyntaxError as error:
+        message = f"this is not valid Python: {error.msg}"
+        raise BundleError(path, message, error.lineno or 1) from None
     lines = source.split("\n")
     dropped: set[int] = set()
     docstring = summary = ending = head = ""
@@ -139,7 +168,7 @@ def _cut(path: str, source: str) -> _Part:
             dropped |= set(range(span.stop))
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{KIT}."):
             if any(alias.asname for alias in node.names):
-                raise BundleError(f"{path}:{node.lineno}: import from {KIT} without `as`")
+                raise BundleError(path, f"import from {KIT} without `as`", node.lineno)
             uses.append((node.module or "").removeprefix(f"{KIT}."))
             dropped |= set(span)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -157,7 +186,7 @@ def _cut(path: str, source: str) -> _Part:
         if not isinstance(deep, ast.ImportFrom) or deep in tree.body:
             continue
         if (deep.module or "").split(".")[0] == KIT:
-            raise BundleError(f"{path}:{deep.lineno}: import from {KIT} at the top of the file")
+            raise BundleError(path, f"import from {KIT} at the top of the file", deep.lineno)
     body = "\n".join(line for number, line in enumerate(lines) if number not in dropped)
     while "\n\n\n\n" in body:
         body = body.replace("\n\n\n\n", "\n\n\n")
@@ -181,7 +210,7 @@ def _refuse_collisions(parts: Iterable[_Part]) -> None:
     for part in parts:
         for name in dict.fromkeys(part.names):
             if name in owners:
-                raise BundleError(f"{part.path}: '{name}' is in {owners[name]} too; rename one")
+                raise BundleError(part.path, f"'{name}' is in {owners[name]} too; rename one")
             owners[name] = part.path
 
 

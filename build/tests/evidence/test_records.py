@@ -64,6 +64,12 @@ def test_a_wrong_value_is_named_with_its_line(changes: dict[str, Any], key: str)
     assert f'"{words[-1]}"' in line
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"seconds": ' + "9" * 5000 + "}"])
+def test_a_record_that_no_tool_writes_is_refused(text: str) -> None:
+    """Python's reader of JSON gives up on both."""
+    assert read_finding(text).message == "this JSON is too deep or too large to read"
+
+
 def test_a_run_of_the_future_is_refused() -> None:
     """The caller says how late a run can have started; clocks differ by less than a day."""
     latest = datetime(2026, 11, 20, 17, tzinfo=UTC)

@@ -288,11 +288,7 @@ def test_added_arguments_are_recorded_without_folders(book: Path, run_bindery: R
             "are not valid JSON: Expecting value: line 2 column 14",
         ),
         (("timer", "--profile", "method"), 1, "reports method 4, but its constant METHOD is 3"),
-        (
-            ("timer", "--profile", "broken"),
-            1,
-            "the tool must write results to the path given with --json",
-        ),
+        (("timer", "--profile", "broken"), 1, "ended with status 1 and left no results"),
     ],
 )
 def test_a_run_that_goes_wrong_leaves_no_record(
@@ -311,9 +307,9 @@ def test_a_run_that_goes_wrong_leaves_no_record(
     [
         (
             "METHOD = 'one'",
-            "the constant METHOD of 'timer' is invalid: expected int, got str",
+            "the constant METHOD of 'timer' is invalid: expected an integer, got text",
         ),
-        ("PROFILES = {'demo': '--x'}", "PROFILES of 'timer' is invalid: expected array, got str"),
+        ("PROFILES = {'demo': '--x'}", "PROFILES of 'timer' is invalid: expected a list, got text"),
         ("RANKS = {'tiny': 2}", "RANKS of 'timer' names a profile 'tiny' that does not exist"),
         ("METHOD = time.daylight + 1", "METHOD of 'timer' must be a literal: bindery reads it"),
         ("PROFILES = {'demo': [], 'custom': []}", "PROFILES of 'timer' cannot have 'custom', the"),

@@ -98,14 +98,18 @@ def test_a_tool_without_the_kit_is_left_as_it_is() -> None:
     ("name", "before", "after", "message"),
     [
         ("scripts/kit/words.py", 'SIGN = "!"', 'SIGN = add = "!"',
-         "scripts/kit/sums.py: 'add' is in scripts/kit/words.py too; rename one"),
+         "scripts/kit/sums.py:1:1: error[config]: 'add' is in scripts/kit/words.py too"),
         ("scripts/shop/price.py", "import add\n", "import add as plus\n",
-         "scripts/shop/price.py:13: import from kit without `as`"),
+         "scripts/shop/price.py:13:1: error[config]: import from kit without `as`"),
         ("scripts/shop/price.py", "    print(", "    from kit.words import SIGN\n    print(",
-         "scripts/shop/price.py:20: import from kit at the top of the file"),
+         "scripts/shop/price.py:20:1: error[config]: import from kit at the top of the file"),
         ("scripts/kit/__init__.py", "", None,
-         "scripts/shop/price.py: imports from kit, but no folder above it has kit/__init__.py"),
+         "it imports from kit, but no folder above it has kit/__init__.py"),
         ("scripts/kit/words.py", "", None, "No such file"),
+        ("scripts/kit/words.py", "SIGN =", "SIGN = =",
+         "scripts/kit/words.py:3:1: error[config]: this is not valid Python: invalid syntax"),
+        ("scripts/shop/price.py", "METHOD = 4", "METHOD = int('4')",
+         "error[config]: METHOD must be a literal: bindery reads it without running the tool"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_one_file_is_refused(

@@ -29,7 +29,7 @@ def bundle(*, tools: tuple[str, ...], out: Path | None, root: Path) -> None:
     from bindery.core.config import load_config
     from bindery.core.whole_files import write_whole
     from bindery.runs.plan_run import find_tool
-    from bindery.tools.bundle import BundleError, bundle_tool
+    from bindery.tools.bundle import BundleError, bundle_file
 
     config = load_config(root.resolve(), RULES)
     entries = [find_tool(config, name) for name in tools] or list(config.tools)
@@ -37,8 +37,10 @@ def bundle(*, tools: tuple[str, ...], out: Path | None, root: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for entry in entries:
         try:
-            text = bundle_tool(entry.path, lambda path: (root / path).read_text(encoding="utf-8"))
-        except (BundleError, OSError) as error:
+            text = bundle_file(root, entry.path)
+        except BundleError as error:
+            raise refuse(error.span, str(error)) from None
+        except OSError as error:
             raise refuse(entry.path, str(error)) from None
         target = folder / Path(entry.path).name
         write_whole(target, text.encode())

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _HOST = "127.0.0.1"
 _SCRIPT, _EVENTS, _PDF = "/-/preview.js", "/-/events", "/-/chapter.pdf"
+_SHOWN = "/-/shown"
 _PATIENCE_SECONDS = 0.3
 _ALIVE_SECONDS = 15.0
 """How often a page that waits is told that the server is there, to find out whether the page is."""
@@ -103,7 +104,7 @@ class _Book:
         self._making = threading.Lock()
         self._printing = threading.Lock()
         self.shown = threading.Event()
-        """Whether a browser has asked for a page since the book was read."""
+        """Whether a page shows the book as it was read."""
 
     def read(self) -> None:
         """Read the book. Raises BookError or OSError if that fails; pages stay as they were."""
@@ -173,7 +174,6 @@ class _Book:
                 if file is not None:
                     return file.read_bytes() if isinstance(file, Path) else file
             text = write_text(self._site, place)
-        self.shown.set()
         return text.encode() if text is not None else None
 
     def print_pdf(self, place: str) -> bytes | None:
@@ -240,6 +240,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._tell_events(parse_qs(url.query).get("page", [""])[0])
         elif url.path == _PDF:
             self._print(parse_qs(url.query).get("page", [""])[0])
+        elif url.path == _SHOWN:
+            self.server.book.shown.set()
+            self._answer(200, b"")
         elif url.path == _SCRIPT:
             script = resources.files("bindery.render.site") / "preview.js"
             self._answer(200, script.read_bytes(), "text/javascript")

@@ -118,6 +118,8 @@ def _parse_source(path: str, text: str) -> Record | ToolOutput:
     except json.JSONDecodeError as error:
         message = f"this is not valid JSON: {error.msg.lower()}"
         raise refuse(Span(path, error.lineno, error.colno), message) from None
+    except (ValueError, RecursionError):
+        raise refuse(path, "this JSON is too deep or too large to read") from None
     if isinstance(data, dict) and "schema" in data:
         record = parse_record(path, text)
         if isinstance(record, Finding):

@@ -145,6 +145,7 @@
 
   async function take(state) {
     if (state.version !== version) await update();
+    if (!state.findings && state.version === version) fetch("/-/shown"); // then the book is checked
     if (state.findings || state.trouble.length) keepStill(() => showFindings(state));
   }
 
