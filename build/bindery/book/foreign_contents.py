@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from bindery.core.model import refuse
+from bindery.core.model import SAVE_AS_UTF8, find_bad_byte, refuse
 from bindery.core.repository import MARKDOWN, Tree
+from bindery.core.yaml_nodes import read_nodes
 
 
 class Contents(Struct):
@@ -151,9 +150,9 @@ def _read_yaml(tree: Tree, name: str) -> Any:
         return node.value if node else ""
 
     try:
-        return read(YAML(typ="safe", pure=True).compose(tree.read_bytes(name).decode()))
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise refuse(name, f"it cannot be read: {str(error).splitlines()[0]}") from None
+        return read(read_nodes(name, tree.read_bytes(name).decode()))
+    except UnicodeDecodeError as error:
+        raise refuse(*find_bad_byte(name, error), SAVE_AS_UTF8) from None
 
 
 def _read_mkdocs(tree: Tree, contents: Contents) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.core.control_characters import show_controls
@@ -27,6 +27,7 @@ from bindery.core.model import (
 from bindery.core.repository import MARKDOWN, RECORDS_TABLE
 from bindery.core.suggestions import suggest
 from bindery.core.wording import Wording, read_words
+from bindery.core.yaml_nodes import read_nodes
 
 FILE_NAME = "chapters.yaml"
 FORMATS = ("html", "pdf", "epub")
@@ -231,20 +232,6 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
     return _Reader(root, rule_ids).read(text)
 
 
-_YAML_HINTS = {
-    "mapping values are not allowed here": "put text that contains a colon in quotes",
-    "found character '\\t' that cannot start any token": "indent with spaces, not with tabs",
-}
-_YAML_CONTEXTS = {
-    "while parsing a flow sequence": "close the bracket that is opened on line {}",
-    "while parsing a flow mapping": "close the brace that is opened on line {}",
-    "while parsing a block mapping": "indent it like line {}, where its block begins",
-    "while parsing a block collection": "indent it like line {}, where its block begins",
-    "while scanning a quoted scalar": "close the quote that is opened on line {}",
-}
-"""What to do where the YAML breaks off inside of something, by the words for it."""
-
-
 Read = Callable[[Node, str], Any]
 """What makes a value of a node; the text says what it is. Raises ConfigError where it cannot."""
 
@@ -322,7 +309,7 @@ class _Reader:
         """What reads each key, by where it may be."""
 
     def read(self, text: str) -> Config:
-        node = _compose(text)
+        node = read_nodes(FILE_NAME, text)
         if node is None:
             needed = "it needs `title`, and `parts` with the chapters"
             raise refuse(FILE_NAME, "the file is empty", needed)
@@ -618,37 +605,6 @@ class _Reader:
         if places:
             return f"'{key}' belongs {' or '.join(places)}"
         return suggest(key, allowed, f"keys: {', '.join(allowed)}")
-
-
-def _read_nodes(text: str) -> Node | None:
-    try:
-        node: Node | None = YAML(typ="safe").compose(text)
-    except YAMLError:  # libyaml is quick, and ruamel says better what is wrong
-        node = YAML(typ="safe", pure=True).compose(text)
-    return node
-
-
-def _compose(text: str) -> Node | None:
-    try:
-        node = _read_nodes(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        problem = error.problem or "it is not YAML"
-        hint = _YAML_HINTS.get(problem) or _hint_at_beginning(error)
-        message = f"the YAML is invalid: {problem}"
-        raise refuse(Span(FILE_NAME, line, col), message, hint) from None
-    except YAMLError as error:
-        raise refuse(FILE_NAME, str(error).splitlines()[0]) from None
-    except RecursionError:
-        raise refuse(FILE_NAME, "the YAML is nested too deeply") from None
-    return node
-
-
-def _hint_at_beginning(error: MarkedYAMLError) -> str:
-    """What to do about a break inside of something that begins earlier."""
-    hint = _YAML_CONTEXTS.get(error.context or "", "")
-    return hint.format(error.context_mark.line + 1) if error.context_mark else ""
 
 
 def write_scalar(value: str) -> str:

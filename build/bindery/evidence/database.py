@@ -80,7 +80,7 @@ class EvidenceDatabase:
             return self._explain(view, str(error))
         missing = [column.key for column in view.columns if column.key not in keys]
         if missing:
-            line = view.find_line(missing[0])
+            line = view.find_heading(missing[0])
             message = f"the query has no column '{missing[0]}'"
             return Finding(
                 Span(view.path, line), "bad-view", message, f"columns: {', '.join(keys)}"

@@ -15,13 +15,19 @@ from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from bindery.core.model import SAVE_AS_UTF8, Finding, Span, find_bad_byte
+from bindery.core.model import (
+    SAVE_AS_UTF8,
+    ConfigError,
+    Finding,
+    Span,
+    find_bad_byte,
+    refuse,
+)
 from bindery.core.repository import Tree
 from bindery.core.suggestions import suggest
+from bindery.core.yaml_nodes import read_nodes
 from bindery.evidence.data_formulas import NoArithmeticError, agrees, evaluate
 from bindery.evidence.tables import Cell
 
@@ -223,18 +229,20 @@ class _Lines(dict[str, Any]):
     lines: Mapping[str, int]
 
 
-def _read_node(node: Node | None) -> Any:
-    """The value of a YAML node, scalars as typed. Raises YAMLError for a repeated key."""
+def _read_node(path: str, node: Node | None) -> Any:
+    """The value of a YAML node, scalars as typed. Raises ConfigError for a repeated key."""
     if isinstance(node, MappingNode):
-        keys = [str(key.value) for key, _ in node.value]
-        if len(set(keys)) < len(keys):
-            raise YAMLError("a key is repeated")
-        found = _Lines(zip(keys, (_read_node(value) for _, value in node.value), strict=True))
+        found = _Lines()
+        for key, value in node.value:
+            if key.value in found:
+                span = Span(path, key.start_mark.line + 1)
+                raise refuse(span, f"the key '{key.value}' appears twice")
+            found[str(key.value)] = _read_node(path, value)
         found.line = node.start_mark.line + 1
         found.lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
         return found
     if isinstance(node, SequenceNode):
-        return [_read_node(one) for one in node.value]
+        return [_read_node(path, one) for one in node.value]
     if node is None or str(node.tag).endswith(":null"):
         return None
     if str(node.tag).endswith(":bool"):
@@ -247,21 +255,18 @@ def _to_text(value: Any) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _read_yaml_text(text: str) -> Any:
-    return _read_node(YAML(typ="safe").compose(text))  # uses libyaml if available
+def _read_yaml_text(path: str, text: str) -> Any:
+    return _read_node(path, read_nodes(path, text))
 
 
 def _read_schema(tree: Tree, path: str) -> _Schema:
     try:
-        data = _read_yaml_text(tree.read_bytes(path).decode("utf-8"))
+        data = _read_yaml_text(path, tree.read_bytes(path).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise _BadDataError(_report(*find_bad_byte(path, error), SAVE_AS_UTF8)) from None
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        hint = f"YAML: {getattr(error, 'problem', None) or error}"
-        message = "this schema is not valid YAML"
-        raise _BadDataError(_report(Span(path, line), message, hint)) from None
+    except ConfigError as error:
+        fault = error.findings[0]
+        raise _BadDataError(_report(fault.span, fault.message, fault.help)) from None
     if not isinstance(data, _Lines) or not isinstance(data.get("columns"), _Lines):
         hint = "add `columns:` with the type of each column, such as `name: {type: text}`"
         raise _BadDataError(_report(Span(path, 1), "the schema has no 'columns'", hint))
@@ -326,7 +331,7 @@ def _check_header(path: str, header: Sequence[str], schema: _Schema) -> Iterator
             yield _report(Span(path, 1), f"'{name}' is not a valid column name", hint)
     for name in NEEDED:
         if name not in header and name not in schema.citation:
-            message = f"the column '{name}' is missing: every figure needs a source"
+            message = f"the column '{name}' is missing: a figure needs source, date and class"
             hint = f"add it, or set `{name}:` for the whole table in '{schema.path}'"
             yield _report(Span(path, 1), message, hint)
     if len(set(header)) != len(header):

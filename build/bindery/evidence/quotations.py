@@ -23,7 +23,7 @@ from markdown_it.token import Token
 from msgspec import Struct
 
 from bindery.core.model import Chapter, Finding, Span
-from bindery.core.report import describe_change
+from bindery.core.report import count_noun, describe_change
 from bindery.core.suggestions import suggest
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.tables import format_cell, format_markdown
@@ -427,8 +427,8 @@ def _report_stale_records(
 ) -> Finding:
     """A correct quotation of a stale record, without a note that it is stale."""
     staleness, record = evidence.stale[names[0]], evidence.records[names[0]]
-    others = f", and {len(names) - 1} more" if len(names) > 1 else ""
-    message = f"this {what} quotes '{names[0]}': {staleness.reason}{others}"
+    others = f" and {count_noun(len(names) - 1, 'other stale record')}" if names[1:] else ""
+    message = f"this {what} quotes '{names[0]}'{others}: {staleness.reason}"
     hint = f"{staleness.repair}, or " if staleness.repair else ""
     hint += (
         f"measure again with {record.again} on "

@@ -49,6 +49,11 @@ class View(Struct, frozen=True):
         )
         return self.sql.count("\n", 0, match.start()) + 1 if match else 1
 
+    def find_heading(self, key: str) -> int:
+        """The line of the header that describes a column."""
+        described = re.search(rf"^--\s*column\s+{re.escape(key)}\b", self.sql, re.MULTILINE)
+        return self.sql.count("\n", 0, described.start()) + 1 if described else 1
+
     def find_texts(self) -> Iterator[tuple[Span, str]]:
         """The quoted strings of the query and their positions."""
         for match in _QUOTED.finditer(self.sql):

@@ -39,6 +39,10 @@ def choose_environment(
     """The environment of a run: variables for finding programs, using accelerators and tuning.
     `folder` becomes its home and temporary folder. Raises ConfigError if a variable to pass is not
     set."""
+    if values := [name for name in passed if "=" in name]:
+        name = values[0].partition("=")[0]
+        message = f"'{values[0]}' is not the name of a variable"
+        raise refuse("--env", message, f"set it in your shell, and pass `--env {name}`")
     if missing := [name for name in passed if name not in environ]:
         message = f"the environment variable '{missing[0]}' is not set"
         raise refuse("--env", message, suggest(missing[0], environ, "set it, or omit it"))

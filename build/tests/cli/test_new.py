@@ -98,7 +98,7 @@ def test_new_parts_are_listed_where_they_belong(make_book: BookMaker, run_binder
         (("view", "a-b"), "a name has only lower-case letters, digits and _"),
         (("view", "old"), "'old' is already a table of records"),
         (("view", "select"), "'select' is a keyword of SQL"),
-        (("view", "a", "--in", "text/gone.md"), "'text/gone.md' cannot quote it"),
+        (("view", "a", "--in", "text/gone.md"), "'text/gone.md' cannot quote the new view"),
     ],
 )
 def test_what_cannot_be_begun_is_refused(

@@ -108,7 +108,7 @@ def test_several_rows_are_judged_together_and_one_by_one() -> None:
     assert write_sentences(comparison) == [
         (
             "your run is at 78.8 % of the recorded 4-node run of 2026-08-01 on "
-            "8 x NVIDIA H100 (r0), as geometric mean over 3 rows; expected 90.0 to 110.0 %: below"
+            "8 x NVIDIA H100 (r0), the geometric mean of 3 rows; expected 90.0 to 110.0 %: below"
         ),
         "rows: 1 far below, 1 below, 1 within",
     ]

@@ -208,7 +208,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         draw_plot(BAR, CHIPS, dark=False)
     (finding,) = caught.value.findings
     assert "matplotlib" in finding.message
-    assert "pip install matplotlib" in finding.help
+    assert "pip install 'bindery[plots]'" in finding.help
 
 
 @given(TEXTS, TEXTS)

@@ -47,8 +47,8 @@ def compare(
     output: ListFormat,
     root: Path,
 ) -> None:
-    """Compare a run with the newest comparable record. Exit status 1: worse than expected; 2: no
-    record is comparable."""
+    """Compare a run with the newest comparable record. Exit status 0: as expected, better
+    or not judged; 1: worse than expected; 2: no record is comparable."""
     import json
 
     from bindery.check.rules import RULES

@@ -61,8 +61,8 @@ def begin(root: Path, kind: str, name: str, chapter: str = "", source: str = "")
 
     tree, config = Tree(root), load_config(root, RULES)
     if chapter and (kind != "view" or chapter not in {one.path for one in config.chapters}):
-        hint = "--in names a chapter of chapters.yaml that is to quote a new view"
-        raise refuse("--in", f"'{chapter}' cannot quote it", hint)
+        hint = "name a chapter of chapters.yaml" if kind == "view" else "only a view is quoted"
+        raise refuse("--in", f"'{chapter}' cannot quote the new {kind}", hint)
     if kind == "chapter":
         made = begin_chapter(tree, config, name)
     elif kind == "tool":

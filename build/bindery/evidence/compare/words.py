@@ -64,7 +64,7 @@ def write_sentences(comparison: Comparison) -> list[str]:
     else:
         low, high = (100 * max(0.0, 1 + sign * comparison.margin) for sign in (-1, 1))
         head = (
-            f"your run is at {percent} of {what} ({reference.name}), as geometric mean over "
+            f"your run is at {percent} of {what} ({reference.name}), the geometric mean of "
             f"{len(rows)} rows; expected {low:.1f} to {high:.1f} %: {comparison.verdict}"
         )
     sentences = [head]

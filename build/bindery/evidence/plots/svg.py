@@ -73,7 +73,7 @@ def draw_figure(figure: Figure, words: str, *, dark: bool) -> str:
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
         message = f"plots need matplotlib, which cannot be imported: {error}"
-        hint = "run `pip install matplotlib`"
+        hint = "run `pip install 'bindery[plots]'`"
         raise ConfigError(Finding(Span.whole("chapters.yaml"), "config", message, hint)) from None
     sheet = _Sheet(_DARK if dark else _LIGHT)
     with mpl.rc_context(), warnings.catch_warnings(record=True) as told:
