@@ -184,7 +184,7 @@ def test_a_book_of_bindery_has_its_chapters_below_its_folder(
     ("name", "text", "message"),
     [
         ("book.toml", "[", "book.toml: error[config]: it cannot be read"),
-        ("_toc.yml", "root: [", "_toc.yml:1:8: error[config]: the YAML is invalid: expected the node content"),
+        ("_toc.yml", "root: [", "_toc.yml:1:8: error[config]: the YAML is invalid: expected"),
         ("myst.yml", "version: 1\n", "myst.yml: error[config]: it has no 'project'"),
         ("SUMMARY.md", "# Summary\n", "SUMMARY.md: error[config]: it lists no chapters"),
     ],
