@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,13 +88,11 @@ def explain_trouble(error: OSError) -> BookError:
     """What the operating system refused, and what to do."""
     path = error.filename2 or error.filename
     name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
-    hint = {
-        errno.ENOSPC: "free disk space",
-        errno.EDQUOT: "free disk space",
-        errno.EACCES: "fix its permissions",
-        errno.EPERM: "fix its permissions",
-        errno.EROFS: "name a place where you may write",
-    }.get(error.errno or 0, "correct the path")
+    hint = "free disk space, fix permissions, or correct the path"
+    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+        hint = "correct the path"
+    elif isinstance(error, PermissionError):
+        hint = "fix its permissions"
     if sys.argv[1:2] and sys.argv[1] in ("build", "html", "pdf", "epub"):
         hint += "; use --out for another output folder, TMPDIR for another temporary folder"
     message = f"cannot be read or written: {(error.strerror or str(error)).lower()}"

@@ -47,7 +47,6 @@ class Tree:
         self._facts = facts or Facts()
         self._folders: dict[str, Mapping[str, os.DirEntry[str]]] = {}
         self._lines: dict[str, Sequence[str]] = {}
-        self._digests: dict[str, str] = {}
 
     def list_folder(self, path: str) -> Mapping[str, os.DirEntry[str]]:
         """The entries of a folder by name; empty where there is no such folder."""
@@ -139,12 +138,9 @@ class Tree:
 
     def derive(self, path: str, name: str, kind: type[T], make: Callable[[bytes], T]) -> T:
         """A fact about the content of one file, with its name, its type and what works it out."""
-        if path not in self._digests:
-            self._digests[path] = hashlib.sha256(self.read_bytes(path)).hexdigest()
-        digest = self._digests[path]
-        return self._facts.derive(
-            f"{name} of {path}", kind, lambda: make(self.read_bytes(path)), digest
-        )
+        content = self.read_bytes(path)
+        digest = hashlib.sha256(content).hexdigest()
+        return self._facts.derive(f"{name} of {path}", kind, lambda: make(content), digest)
 
     def read_beginning(self, path: str, size: int) -> bytes:
         """At most so many bytes of a file."""

@@ -234,10 +234,10 @@ def _read_node(path: str, node: Node | None) -> Any:
     if isinstance(node, MappingNode):
         found = _Lines()
         for key, value in node.value:
-            if key.value in found:
-                span = Span(path, key.start_mark.line + 1)
-                raise refuse(span, f"the key '{key.value}' appears twice")
-            found[str(key.value)] = _read_node(path, value)
+            name = str(key.value)
+            if name in found:
+                raise refuse(Span(path, key.start_mark.line + 1), f"the key '{name}' appears twice")
+            found[name] = _read_node(path, value)
         found.line = node.start_mark.line + 1
         found.lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
         return found

@@ -429,10 +429,9 @@ def _report_stale_records(
     staleness, record = evidence.stale[names[0]], evidence.records[names[0]]
     others = f" and {count_noun(len(names) - 1, 'other stale record')}" if names[1:] else ""
     message = f"this {what} quotes '{names[0]}'{others}: {staleness.reason}"
-    hint = f"{staleness.repair}, or " if staleness.repair else ""
-    hint += (
-        f"measure again with {record.again} on "
-        f"{record.machine.hardware} and run `{FILL_COMMAND}`; if you cannot, "
+    again = f"measure again with {record.again} on {record.machine.hardware}"
+    hint = (
+        f"{staleness.repair or again} and run `{FILL_COMMAND}`; if you cannot, "
         f"`{FILL_COMMAND}` alone adds a note to the {what} that it is stale"
     )
     return Finding(quotation.opening, staleness.rule, message, hint)

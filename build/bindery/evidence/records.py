@@ -55,6 +55,10 @@ CONTRIBUTOR = r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}$"
 _LARGEST = 2**63 - 1
 
 
+UNREADABLE = "this JSON is nested too deeply, or has too long a number"
+"""What is wrong with JSON that Python's reader gives up on."""
+
+
 class MisplacedError(ValueError):
     """A fault deeper in the record; `place` is its path from the root."""
 
@@ -436,7 +440,11 @@ def parse_record(path: str, text: str, latest: datetime | None = None) -> Record
         span = Span(path, error.lineno, error.colno)
         return Finding(span, "bad-record", f"this is not valid JSON: {error.msg.lower()}")
     except (ValueError, RecursionError):  # an integer of 5,000 digits, a list in a list in a list
-        return Finding(Span.whole(path), "bad-record", "this JSON is too deep or too large to read")
+        return Finding(
+            Span.whole(path),
+            "bad-record",
+            UNREADABLE,
+        )
     if not isinstance(data, dict):
         return Finding(Span.whole(path), "bad-record", "a record must be a JSON object")
     number = data.get("schema", SCHEMA)
@@ -486,7 +494,7 @@ def explain_error(error: DecodeError) -> tuple[tuple[str | int, ...], str]:
     if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
         return (*place, missing[1]), "this field is missing"
     if value := re.fullmatch(r"Invalid enum value (.*)", message):
-        return place, f"{value[1]} is not one of the values that the schema allows"
+        return place, f"{value[1]} is not one of the values the schema allows"
     if message.startswith("Invalid RFC3339"):
         return place, "this is not a time such as 2026-11-20T17:00:00Z"
     reason = re.sub(r"`(\w+)`", lambda kind: _KINDS.get(kind[1], kind[1]), message)

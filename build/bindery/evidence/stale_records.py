@@ -24,7 +24,7 @@ class Staleness(Struct, frozen=True):
     reason: str
     """The reason, in words that stay true."""
     repair: str = ""
-    """What to do before measuring again."""
+    """What to do, where measuring again is of no use."""
 
 
 def read_methods(tree: Tree, tools: Iterable[ToolEntry]) -> Mapping[str, int | None]:
@@ -55,7 +55,7 @@ def find_stale(
             stale[name] = Staleness("old-method", reason, repair)
         elif method is None:
             reason = f"method {record.method}, but {record.tool} declares no readable METHOD"
-            repair = f"make METHOD in the source of {record.tool} a whole number"
+            repair = f"write a whole number for METHOD in the source of {record.tool}"
             stale[name] = Staleness("old-method", reason, repair)
         elif record.method != method:
             reason = f"method {record.method}, but {record.tool} is now at {method}"

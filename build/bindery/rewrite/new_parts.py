@@ -35,7 +35,8 @@ _KIT_IMPORT = re.compile(r"^from kit\.(\w+) import", re.MULTILINE)
 def begin_chapter(tree: Tree, config: Config, name: str) -> Files:
     """A chapter with a title, listed after the chapters of its folder."""
     if not posixpath.basename(name) or name.startswith("/"):
-        raise refuse(f"'{name}'", "this is not the path of a chapter", "such as `storage/nfs`")
+        message = "this is not the path of a chapter"
+        raise refuse(f"'{name}'", message, "give a path such as `storage/nfs`")
     path = posixpath.normpath(posixpath.join(config.folder, name.removesuffix(".md") + ".md"))
     if not path.startswith(f"{config.folder}/" if config.folder else "") or path.startswith("../"):
         raise refuse(name, "it is outside the book's folder", "name a path within it")
@@ -54,7 +55,7 @@ def begin_tool(tree: Tree, config: Config, name: str, read: Read) -> Files:
     stem = _check_name(posixpath.basename(name))
     path = posixpath.normpath(f"{TOOLS}/{name}.py")
     if stem in (RECORDS_TABLE, "torch", *sys.stdlib_module_names) or _is_keyword(stem):
-        message = f"'{stem}' is the name of a module of Python, a keyword of SQL or a table"
+        message = f"'{stem}' is already a Python module, an SQL keyword or a table"
         raise refuse(name, message, "choose another name")
     known = {tool.name: tool.path for tool in config.tools}
     if stem in known or not path.startswith(f"{TOOLS}/"):
@@ -80,7 +81,7 @@ def begin_view(
     if name in (RECORDS_TABLE, *(tool.name for tool in config.tools)):
         raise refuse(name, f"'{name}' is already a table of records", "choose another name")
     if _is_keyword(name):
-        raise refuse(name, f"'{name}' is a keyword of SQL", "choose another name")
+        raise refuse(name, f"'{name}' is an SQL keyword", "choose another name")
     words["SOURCE"] = source or "# the page or document that states the figures"
     new = {f"{config.views}/{name}.sql": _fill_in(read("view.sql"), words)}
     new[f"{config.data}/{name}.yaml"] = _fill_in(read("data.yaml"), words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from bindery.core.model import ConfigError, Span, refuse
 from bindery.core.suggestions import suggest
 from bindery.evidence.records import CUSTOM, Positive, explain_error
 from bindery.runs.anonymize import hide_folders
-from bindery.tools.bundle import BundleError, hash_bundle
+from bindery.tools.bundle import BundleError, hash_bundle, read_source
 from bindery.tools.tool_source import read_constants
 
 FACTS = "env_report"
@@ -148,8 +147,7 @@ def find_tool(config: Config, name: str) -> ToolEntry:
 def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
     """The constants of a tool. Raises ConfigError with the line of an invalid one."""
     try:
-        text = importlib.util.decode_source((root / entry.path).read_bytes())
-        return _read_constants(entry, text, hash_bundle(root, entry.path))
+        return _read_constants(entry, read_source(root, entry.path), hash_bundle(root, entry.path))
     except OSError as error:
         message = f"the tool '{entry.path}' cannot be read: {(error.strerror or '').lower()}"
         raise refuse(entry.span, message) from None
@@ -158,12 +156,6 @@ def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
         raise refuse(span, f"this is not valid Python: {error.msg}") from None
     except BundleError as error:
         raise refuse(error.span, str(error)) from None
-    except UnicodeDecodeError:
-        message = f"the tool '{entry.path}' is not UTF-8"
-        raise refuse(entry.path, message) from None
-
-
-_Arguments = tuple[str | int | float, ...]
 
 
 class _Constants(Struct, frozen=True):

@@ -10,7 +10,7 @@ import ast
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -82,15 +82,16 @@ def hash_bundle(root: Path, tool: str) -> str:
 
 def bundle_file(root: Path, tool: str) -> str:
     """The bundle of a tool in a book. Raises as `bundle_tool` does."""
+    return bundle_tool(tool, partial(read_source, root))
 
-    def read(path: str) -> str:
-        try:
-            return (root / path).read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            span, message = find_bad_byte(path, error)
-            raise BundleError(path, message, span.line) from None
 
-    return bundle_tool(tool, read)
+def read_source(root: Path, path: str) -> str:
+    """A source in a book. Raises BundleError where it is not UTF-8, and OSError."""
+    try:
+        return (root / path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        span, message = find_bad_byte(path, error)
+        raise BundleError(path, message, span.line) from None
 
 
 def bundle_tool(tool: str, read: Read) -> str:

@@ -362,7 +362,7 @@ def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
         (["broken.json"], "scripts/broken.py:2:1: error[config]: COMPARE has an invalid 'keys'"),
         (
             ["mine.json", "--facts", "mine.json"],
-            "'tool': 'fabric' is not one of the values that the schema allows",
+            "'tool': 'fabric' is not one of the values the schema allows",
         ),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_wrong_value_is_named_with_its_line(changes: dict[str, Any], key: str)
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"seconds": ' + "9" * 5000 + "}"])
 def test_a_record_that_no_tool_writes_is_refused(text: str) -> None:
     """Python's reader of JSON gives up on both."""
-    assert read_finding(text).message == "this JSON is too deep or too large to read"
+    assert read_finding(text).message == "this JSON is nested too deeply, or has too long a number"
 
 
 def test_a_run_of_the_future_is_refused() -> None:

@@ -37,22 +37,27 @@ def test_the_method_is_what_python_would_see(source: str, method: int | None) ->
 
 
 @pytest.mark.parametrize(
-    ("path", "old", "new", "reason"),
+    ("path", "old", "new", "reason", "repair"),
     [
-        ("scripts/timer.py", "= 1", "= BASE + 1", "timer declares no readable METHOD"),
-        ("chapters.yaml", "  timer:\n", "  other:\n", "the book has no tool 'timer'"),
+        ("scripts/timer.py", "= 1", "= BASE + 1", "timer declares no readable METHOD",
+         "write a whole number for METHOD in the source of timer"),
+        ("chapters.yaml", "  timer:\n", "  other:\n", "the book has no tool 'timer'",
+         "list 'timer' under `tools` in chapters.yaml"),
     ],
-)
+)  # fmt: skip
 def test_a_quoted_record_of_an_unknown_method_is_stale(
-    make_book: BookMaker, run_bindery: Runner, path: str, old: str, new: str, reason: str
-) -> None:
+    make_book: BookMaker, run_bindery: Runner, path: str, old: str, new: str, reason: str,
+    repair: str,
+) -> None:  # fmt: skip
     """Nobody can tell whether a record still holds whose tool is gone or names no method; records
     of other tools are not stale."""
     root = make_book({**FILES, "scripts/ruler.py": "METHOD = 1\n"})
     run_bindery("fill", folder=root)
     assert inspect_book(root).findings == ()
     (root / path).write_text((root / path).read_text().replace(old, new))
-    messages = [f.message for f in inspect_book(root).findings if f.rule == "old-method"]
+    found = [finding for finding in inspect_book(root).findings if finding.rule == "old-method"]
+    messages = [finding.message for finding in found]
+    assert all(finding.help.startswith(f"{repair} and run") for finding in found)
     assert messages == [
         f"this {what} quotes '{RECORD}': method 1, but {reason}" for what in QUOTATIONS
     ]

@@ -35,7 +35,7 @@ import time
 __version__ = "0.1.0"
 METHOD = 3
 PROFILES = {"demo": ["--count", "2"], "slow": ["--sleep"], "stubborn": ["--sleep", "--silent"],
-            "broken": ["--fail"], "nan": ["--nan"], "milli": ["--milli"],
+            "broken": ["--fail"], "mute": ["--mute"], "nan": ["--nan"], "milli": ["--milli"],
             "loud": ["--loud", "--sleep"], "signal": ["--signal"],
             "torn": ["--torn"], "method": ["--method"], "ranks": [], "every": []}
 RANKS = {"ranks": 2, "every": "accelerators"}
@@ -64,6 +64,8 @@ def main() -> int:
     if "--fail" in arguments:
         print("no accelerator here", file=sys.stderr)
         return 1
+    if "--mute" in arguments:
+        return 0
     if "--torn" in arguments:
         with open(arguments[-1], "w") as file:
             file.write('{"tool": "timer",\\n "results": [')
@@ -276,7 +278,7 @@ def test_added_arguments_are_recorded_without_folders(book: Path, run_bindery: R
     ("arguments", "status", "message"),
     [
         (("timr",), 2, "did you mean 'timer'?"),
-        (("timer", "--profile", "huge"), 2, "profiles: demo, slow, stubborn, broken, nan"),
+        (("timer", "--profile", "huge"), 2, "profiles: demo, slow, stubborn, broken, mute"),
         (("env_report",), 2, "all other records include its facts"),
         (("timer", "--timeout", "soon"), 2, "'soon' is not a positive amount"),
         (("timer", "--profile", "every"), 2, "the profile 'every' of 'timer' needs an accelerator"),
@@ -288,7 +290,8 @@ def test_added_arguments_are_recorded_without_folders(book: Path, run_bindery: R
             "are not valid JSON: Expecting value: line 2 column 14",
         ),
         (("timer", "--profile", "method"), 1, "reports method 4, but its constant METHOD is 3"),
-        (("timer", "--profile", "broken"), 1, "ended with status 1 and left no results"),
+        (("timer", "--profile", "broken"), 1, "left no results\n  = help: the log is '"),
+        (("timer", "--profile", "mute"), 1, "the tool must write results to the path given with"),
     ],
 )
 def test_a_run_that_goes_wrong_leaves_no_record(

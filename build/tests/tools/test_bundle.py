@@ -94,6 +94,19 @@ def test_a_tool_without_the_kit_is_left_as_it_is() -> None:
     assert bundle_tool("x.py", lambda _: "print(1)\n") == "print(1)\n"
 
 
+@pytest.mark.parametrize("verb", ["bundle", "run"])
+@pytest.mark.parametrize("name", ["scripts/kit/words.py", "scripts/shop/price.py"])
+def test_a_source_that_is_not_text_is_named(
+    make_book: BookMaker, run_bindery: Runner, name: str, verb: str
+) -> None:
+    """With the line of its first wrong byte, whether it is the tool's or the kit's."""
+    broken = FILES[name].encode().replace(b'"""', b'"""\xff', 1)
+    ended = run_bindery(verb, "price", folder=make_book({**FILES, name: broken}))
+    line = FILES[name].split('"""', 1)[0].count("\n") + 1
+    assert ended.status == 2
+    assert ended.stderr.startswith(f"{name}:{line}:1: error[config]: this is not UTF-8: byte 0xff")
+
+
 @pytest.mark.parametrize(
     ("name", "before", "after", "message"),
     [

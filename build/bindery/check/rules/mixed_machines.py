@@ -17,7 +17,12 @@ from bindery.evidence.views import blank_quoted
 RULE = Rule("mixed-machines", Severity.ERROR, "a view can mix records of different machines")
 
 _MACHINES = r"(?:machine|hardware|cpu|accelerator)\b"
-_RECORDS = re.compile(r"\brecords\s+AS\s+(\w+)", re.IGNORECASE)
+_RECORDS = re.compile(
+    r"\b(?:FROM|JOIN)\s+records\s+(?:AS\s+)?(?!(?:ON|USING|WHERE|ORDER|GROUP|JOIN|LEFT|INNER|CROSS)\b)"
+    r"(\w+)",
+    re.IGNORECASE,
+)
+"""A table of records under a name of its own."""
 _NAMES_RECORDS = re.compile(r"\brecord\s*(?:=|IN\b|LIKE\b)\s*\(?\s*'", re.IGNORECASE)
 
 

@@ -24,6 +24,7 @@ from bindery.evidence.compare.judge import (
 )
 from bindery.evidence.record_list import clean_name
 from bindery.evidence.records import (
+    UNREADABLE,
     Machine,
     MachineReport,
     Record,
@@ -119,7 +120,7 @@ def _parse_source(path: str, text: str) -> Record | ToolOutput:
         message = f"this is not valid JSON: {error.msg.lower()}"
         raise refuse(Span(path, error.lineno, error.colno), message) from None
     except (ValueError, RecursionError):
-        raise refuse(path, "this JSON is too deep or too large to read") from None
+        raise refuse(path, UNREADABLE) from None
     if isinstance(data, dict) and "schema" in data:
         record = parse_record(path, text)
         if isinstance(record, Finding):
