@@ -142,6 +142,14 @@ def read_chapters(
         prepare(chapter)
         return chapter
 
+    def parse_here(one: Manuscript) -> Chapter:
+        chapter = parse(one)
+        if cache:
+            one.store(cache, write_chapter(chapter))
+            chapter.facts.rebuilt.clear()
+            stored.add(one.path)
+        return chapter
+
     def write(one: Manuscript) -> Raw:
         written = Raw(encode(write_chapter(parse(one))))
         if cache:
@@ -153,9 +161,9 @@ def read_chapters(
         return one.restore(written)
 
     if len(missing) < len(manuscripts):
-        read = share_work(missing, parse, write, restore)
+        read = share_work(missing, parse_here, write, restore)
     else:
-        read = share_work(missing, parse, write, restore, meanwhile)
+        read = share_work(missing, parse_here, write, restore, meanwhile)
     chapters |= {chapter.path: chapter for chapter in read}
     if cache:
         for one in manuscripts:

@@ -22,8 +22,12 @@ MAX_WIDTH = 2400
 Ebooks show 1,600."""
 _LOOKED_AT = 100_000
 """Smaller files are not opened."""
+_BEGINNING = 65_536
+"""So many bytes say the size of nearly every picture."""
 _PHOTO = 0.6
 """A PNG with more bytes per pixel must be a photo: drawings need a third of this."""
+_Sizes = tuple[tuple[int, int], ...]
+"""One size, or none."""
 _SVG = re.compile(rb"<svg\b[^>]*>")
 _SIDE = re.compile(rb"""\s(width|height)=["'](\d+(?:\.\d+)?)(?:px|(pt))?["']""")
 
@@ -98,20 +102,24 @@ def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
     sizes = {}
     for path in set(paths):
         if tree.find_kind(path) == "file":
-            read = _read_drawing if path.lower().endswith(".svg") else _read_picture
-            for size in tree.derive(path, "size", tuple[tuple[int, int], ...], read):
+            if path.lower().endswith(".svg"):
+                found = tree.derive(path, "size", _Sizes, _read_drawing)
+            else:
+                found = tree.derive(path, "size at the start", _Sizes, _read_picture, _BEGINNING)
+                found = found or tree.derive(path, "size", _Sizes, _read_picture)
+            for size in found:
                 sizes[path] = size
     return sizes
 
 
-def _read_drawing(content: bytes) -> tuple[tuple[int, int], ...]:
+def _read_drawing(content: bytes) -> _Sizes:
     root = _SVG.search(content)
     found = _SIDE.findall(root[0]) if root else ()
     sides = {side: round(float(value) * (4 / 3 if pt else 1)) for side, value, pt in found}
     return ((sides[b"width"], sides[b"height"]),) if len(sides) == 2 else ()
 
 
-def _read_picture(content: bytes) -> tuple[tuple[int, int], ...]:
+def _read_picture(content: bytes) -> _Sizes:
     # Imported here: the cache knows the sizes of most pictures.
     from PIL import ExifTags, Image
 

@@ -6,9 +6,8 @@ reader knows. One that says "as of June 2024" can be judged, and grows old.
 
 from __future__ import annotations
 
-import calendar
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache
 
@@ -125,13 +124,14 @@ def has_date(prose: str) -> bool:
     return _DATED.search(prose) is not None
 
 
-def find_undated(prose: str) -> Iterator[tuple[int, int, str]]:
-    """The words that say "now", with their start and end; none in a text that has a date."""
-    lowered = prose.lower()
+def find_undated(
+    prose: str, words: Iterable[str] = tuple(_WORDS_OF_NOW)
+) -> Iterator[tuple[int, int, str]]:
+    """The words that say "now", with their start and end; none in a text that has a date. `words`
+    are those of `list_words_of_now` that may be in the text."""
     places = [
         match
-        for word in _WORDS_OF_NOW
-        if word in lowered
+        for word in list_words_of_now(prose, words)
         for match in _compile_words(word).finditer(prose)
         if not _is_general(match, prose) and not _is_mentioned(match, prose)
     ]
@@ -142,6 +142,12 @@ def find_undated(prose: str) -> Iterator[tuple[int, int, str]]:
         if match.start() >= end:
             end = match.end()
             yield *match.span(), " ".join(match[0].split())
+
+
+def list_words_of_now(prose: str, words: Iterable[str] = tuple(_WORDS_OF_NOW)) -> Sequence[str]:
+    """Which of the words are in the text that any claim about the present has."""
+    lowered = prose.lower()
+    return [word for word in words if word in lowered]
 
 
 @cache
@@ -193,5 +199,7 @@ def _read_day(match: re.Match[str]) -> date | None:
     if not 1 <= month <= 12:
         return None
     day = int(match["d1"] or match["d2"] or match["d3"] or 0)
+    import calendar  # few chapters need it
+
     last = calendar.monthrange(year, month)[1]
     return date(year, month, day or last) if day <= last else None

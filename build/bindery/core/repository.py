@@ -136,16 +136,25 @@ class Tree:
                 total.update(hashlib.sha256(self.read_bytes(path)).digest())
         return total.hexdigest()
 
-    def derive(self, path: str, name: str, kind: type[T], make: Callable[[bytes], T]) -> T:
-        """A fact about the content of one file, with its name, its type and what works it out."""
-        content = self.read_bytes(path)
+    def derive(
+        self, path: str, name: str, kind: type[T], make: Callable[[bytes], T], size: int = -1
+    ) -> T:
+        """A fact about the content of one file, or about so many bytes at its beginning, with its
+        name, its type and what works it out."""
+        content = self.read_beginning(path, size)
         digest = hashlib.sha256(content).hexdigest()
         return self._facts.derive(f"{name} of {path}", kind, lambda: make(content), digest)
 
     def read_beginning(self, path: str, size: int) -> bytes:
-        """At most so many bytes of a file."""
+        """At most so many bytes of a file; all of them if the number is negative."""
         with (self.root / path).open("rb") as file:
             return file.read(size)
+
+    def read_end(self, path: str, size: int) -> bytes:
+        """At most so many bytes at the end of a file."""
+        with (self.root / path).open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - size, 0))
+            return file.read()
 
     def read_lines(self, path: str) -> Sequence[str]:
         """The lines of a text file, read once; none of a file that cannot be read."""

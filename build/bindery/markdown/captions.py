@@ -133,7 +133,10 @@ def _list_ids(token: Token) -> Iterator[str]:
 
 
 def _iterate_references(chapter: Chapter, kinds: Mapping[str, Kind]) -> Iterator[Reference]:
+    typed = [f"[{word}]" for word in kinds]
     for token in chapter.tokens:
+        if not any(words in token.content for words in typed):
+            continue
         children = token.children or []
         for link, text, end in zip(children, children[1:], children[2:], strict=False):
             if (link.type, text.type, end.type) == ("link_open", "text", "link_close"):

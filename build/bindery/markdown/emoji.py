@@ -36,7 +36,7 @@ def show_emoji(text: str) -> str:
 def read_emoji(state: StateCore) -> None:
     """Make tokens `emoji` of the names in prose; their `markup` is what was typed."""
     for token in state.tokens:
-        if token.type == "inline" and token.children and ":" in token.content:
+        if token.type == "inline" and token.children and token.content.count(":") > 1:
             token.children = list(_split_names(list(_join_escaped(token.children))))
 
 

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from bindery.check.rules.broken_image import find_image_fault
+from bindery.check.rules.broken_image import find_drawing_fault
 from fixture_types import BookMaker, Runner
 from validators import read_words
 
@@ -67,7 +67,7 @@ def test_a_diagram_is_drawn_and_shown(make_book: BookMaker, run_bindery: Runner)
     assert (ended.status, ended.stdout.splitlines()[0]) == (0, f"{DRAWING}: drawn")
     drawn = (root / DRAWING).read_text()
     assert drawn.startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40.5" width')
-    assert find_image_fault(drawn.encode()) == ""
+    assert find_drawing_fault(drawn.encode()) == ""
     assert drawn.count('id="a"') == 1  # ebooks may not hold one twice
     assert "drawn" not in run_bindery("fill", folder=root).stdout
     assert run_bindery("check", folder=root).status == 0

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span, ToFile
+from bindery.core.repository import Tree
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 RULE = Rule("broken-image", Severity.ERROR, "an image file is damaged or not an image")
 
@@ -36,25 +40,32 @@ def find_image_format(head: bytes) -> str:
     return "svg" if text.startswith(b"<") and b"<svg" in text else ""
 
 
-def find_image_fault(data: bytes) -> str:
-    """Why this is not a complete image, or empty.
+def _find_fault(tree: Tree, path: str) -> str:
+    """Why a file is not a complete image, or empty.
 
     Looks for the end marker and does not decode pixels: images break in interrupted copies.
     """
-    kind = find_image_format(data[:4096])
+    kind = find_image_format(tree.read_beginning(path, 4096))
     if not kind:
         return "is not an image: its first bytes match no known format"
     if kind == "svg":
-        try:
-            return _find_active_part(ElementTree.fromstring(data))
-        except ElementTree.ParseError as error:
-            return f"is not well-formed SVG: {error}"
-    end = data[-1024:]
+        return tree.derive(path, "fault", str, find_drawing_fault)
+    end = tree.read_end(path, 1024)
     whole = {"png": b"IEND" in end, "jpeg": b"\xff\xd9" in end}
     return "" if whole.get(kind, True) else f"is truncated: {kind.upper()} without an end marker"
 
 
-def _find_active_part(drawing: ElementTree.Element) -> str:
+def find_drawing_fault(data: bytes) -> str:
+    """Why an SVG is not a harmless drawing, or empty."""
+    from xml.etree import ElementTree  # many books have no drawing
+
+    try:
+        return _find_active_part(ElementTree.fromstring(data))
+    except ElementTree.ParseError as error:
+        return f"is not well-formed SVG: {error}"
+
+
+def _find_active_part(drawing: Element) -> str:
     """What an SVG does beyond drawing. Harmless in <img>, but the site also offers the file."""
     for element in drawing.iter():
         tag = str(element.tag).rpartition("}")[2]
@@ -75,7 +86,7 @@ def check(scope: Scope) -> Iterator[Finding]:
 
     def find_fault(path: str) -> str:
         if path not in faults:
-            faults[path] = scope.tree.derive(path, "fault", str, find_image_fault)
+            faults[path] = _find_fault(scope.tree, path)
         return faults[path]
 
     shown: list[tuple[Span, str]] = [

@@ -53,4 +53,5 @@ def _list_formulas(tokens: Iterable[Token]) -> Iterator[Token]:
     for token in tokens:
         if token.type.startswith("math_"):
             yield token
-        yield from _list_formulas(token.children or ())
+        if "$" in token.content:
+            yield from _list_formulas(token.children or ())

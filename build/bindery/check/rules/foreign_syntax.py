@@ -24,7 +24,8 @@ RULE = Rule("foreign-syntax", Severity.WARNING, "syntax of another book tool is 
 
 class _Kind(NamedTuple):
     marks: str
-    """Of these, apart by blanks, one is in every text that the pattern matches."""
+    """Of these, apart by spaces, one is in every text that the pattern matches, if a line feed is
+    put before the text."""
     pattern: str
     what: str
     instead: str
@@ -41,7 +42,7 @@ _CLASS = r"\.[A-Za-z][\w-]*(?=[\s}])"
 _KEY = r"(?:width|height|target|style|class|align|rel|loading|lang|scale|(?:fig|tbl|data)-[\w-]+)="
 
 _LATEX = _Kind(
-    "[",
+    "\n[ \n\\[",
     r"^\\?\[(?:$|(?=[^\n]*[\\^_=])[^\n]*\]$)",
     "a formula of LaTeX",
     "put it between '$$', and write 'maths: true' in chapters.yaml",
@@ -62,19 +63,20 @@ _IN_PROSE = (
           "a change or comment of CriticMarkup", "accept or reject it"),
     _Kind("{{< {{%", r"\{\{[<%][^{}\n]*\}\}",
           "a shortcode of Quarto or Hugo", "write what it shows, or link to it"),
-    _Kind(":::", r"^::: (?:[\w-]+\.[\w.-]+|mkdocs-[\w-]+)$",
+    _Kind("\n:::", r"^::: (?:[\w-]+\.[\w.-]+|mkdocs-[\w-]+)$",
           "what a plugin of MkDocs generates", "write what it generates, or link to it"),
-    _Kind(":::", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
+    _Kind("\n:::", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
           "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT + _OR_CONVERT),
     _Kind(HIDDEN, rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
           "a role of Sphinx or MyST",
           "write a link, '[text](path.md#anchor)', or just the code" + _OR_CONVERT),
-    _Kind("!!! ???", r'^(?:!!!|\?\?\?\+?) [a-z][\w-]*(?: inline)?(?: end)?(?: "[^"\n]*")?[ \t]*$',
+    _Kind("\n!!! \n???",
+          r'^(?:!!!|\?\?\?\+?) [a-z][\w-]*(?: inline)?(?: end)?(?: "[^"\n]*")?[ \t]*$',
           "an admonition of MkDocs",
           _ALERT + ", or use '<details><summary>' if it folds" + _OR_CONVERT),
-    _Kind("///", r"^/{3,}[ \t]+[a-z][\w-]*(?:[ \t]*\|[^\n]*)?(?:\n[ \t]+[\w-]+:[^\n]*)*$",
+    _Kind("\n///", r"^/{3,}[ \t]+[a-z][\w-]*(?:[ \t]*\|[^\n]*)?(?:\n[ \t]+[\w-]+:[^\n]*)*$",
           "a block of PyMdown", _ALERT + _OR_CONVERT),
-    _Kind("===", r'^===[!+]? "[^"\n]*"',
+    _Kind("\n===", r'^===[!+]? "[^"\n]*"',
           "a tab of MkDocs", "write a heading, or '<details><summary>', per tab" + _OR_CONVERT),
     _Kind("{ )=", rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}|^\([\w:.-]+\)=$",
           "an anchor of Pandoc, Quarto, MkDocs, mdBook or MyST",
@@ -86,25 +88,26 @@ _IN_PROSE = (
     _Kind("@", r"\[(?:\w+ )*-?@[A-Za-z\d][^\[\]\n]*\]|(?<![\w@/])@(?:fig|tbl|sec|eq|lst)-[\w-]+",
           "a citation or reference of Pandoc or Quarto",
           "link to the source or section, or write a footnote: '[^1]'"),
-    _Kind("*[", r"^\*\[[^\]\n]+\]:[ \t]\S[^\n]*", "an abbreviation of MkDocs",
+    _Kind("\n*[", r"^\*\[[^\]\n]+\]:[ \t]\S[^\n]*", "an abbreviation of MkDocs",
           "remove it, and explain the term in the text or in a glossary"),
     _Kind("++", r'(?<![\w+])\+\+(?:[a-z0-9-]+|"[^"\n]+")(?:\+(?:[a-z0-9-]+|"[^"\n]+"))*\+\+(?!\w)',
           "a key of MkDocs", "write '<kbd>Ctrl</kbd>+<kbd>C</kbd>'" + _OR_CONVERT),
-    _Kind("[!", r"^\[![A-Za-z]+\][^\n]*",
+    _Kind("\n[!", r"^\[![A-Za-z]+\][^\n]*",
           "a callout of Obsidian, which GitHub does not show as an alert",
           "write '> [!NOTE]' (or TIP, IMPORTANT, WARNING, CAUTION) alone on its line, and below it"
           " the title in bold, '> **Title**'"),
-    _Kind("TOC toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
+    _Kind("\n[TOC \n[toc \n[[TOC \n[[toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
           "a table of contents of MkDocs or GitLab",
           "remove it: GitHub and the outputs list the headings themselves"),
-    _Kind(":", r"^:[ \t]+\S+",
+    _Kind("\n:", r"^:[ \t]+\S+",
           "a definition of Pandoc, MkDocs or Jekyll",
           "write a list, '- **term**: text', or '<dl>'"),
     _LATEX,
     _Kind("{% {{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
           "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
           "write what it produces"),
-    _Kind("import < {", r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z][\w.]*(?=\s|$)|\{/\*"
+    _Kind("\nimport \n< {",
+          r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z][\w.]*(?=\s|$)|\{/\*"
           r"|\{#(?:if|each) [^{}\n]*\}|\{:else(?: if)?\b[^{}\n]*\}|\{/(?:if|each)\}",
           "MDX, for Docusaurus or Hugging Face",
           COMPONENT_HINT + "; a comment goes between '<!--' and '-->'"),
@@ -157,8 +160,9 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _find_in_prose(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
     kinds = _IN_PROSE if scope.config.maths else (*_IN_PROSE, _DOLLARS)
-    text = "\n".join(passage.prose for _, passage in scope.iterate_passages())
-    marks = _group_by_mark(kinds, text)
+    marks = _group_by_mark(kinds, scope.join_prose())
+    if not marks:
+        return
     for chapter, passage in scope.iterate_passages():
         for kind, start, end in _find_kinds(kinds, marks, passage.prose):
             span = passage.place(start, end)
@@ -172,7 +176,8 @@ def _find_in_prose(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
 
 
 def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
-    marks = _group_by_mark(_ON_FENCES, "".join(fence.info for _, fence in scope.iterate_fences()))
+    infos = "".join(f"\n{fence.info}" for _, fence in scope.iterate_fences())
+    marks = _group_by_mark(_ON_FENCES, infos)
     for _, fence in scope.iterate_fences():
         for kind, _, end in _find_kinds(_ON_FENCES, marks, fence.info):
             yield kind, fence.opening, f"```{fence.info[:end]}"
@@ -185,7 +190,8 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
 def _find_kinds(
     kinds: Sequence[_Kind], marks: Mapping[str, set[int]], text: str
 ) -> Iterator[tuple[_Kind, int, int]]:
-    marked = [places for mark, places in marks.items() if mark in text]
+    lines = f"\n{text}"
+    marked = [places for mark, places in marks.items() if mark in lines]
     for place in sorted(set().union(*marked)) if marked else ():
         kind = kinds[place]
         matches = list(re.finditer(kind.pattern, text, re.M))
@@ -198,7 +204,7 @@ def _group_by_mark(kinds: Sequence[_Kind], text: str) -> Mapping[str, set[int]]:
     """The places of the kinds by their marks, of which a text contains few."""
     places: dict[str, set[int]] = defaultdict(set)
     for place, kind in enumerate(kinds):
-        for mark in kind.marks.split():
-            if mark in text:
+        for mark in kind.marks.split(" "):
+            if mark[0] in text and mark in text:
                 places[mark].add(place)
     return places

@@ -60,7 +60,7 @@ def _list_view_titles(scope: Scope) -> _ViewTitles:
 def _list_titles(chapter: Chapter) -> Iterator[tuple[Span, str]]:
     """The titles of images that are a paragraph of their own."""
     for token in chapter.tokens:
-        pieces = token.children or []
+        pieces = (token.children or []) if "![" in token.content else []
         if any(piece.type == "text" and piece.content.strip() for piece in pieces):
             continue  # inside a sentence, a title is not a caption
         for child in pieces:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from bindery.check.rules.rule import Rule, Scope
-from bindery.check.time_claims import find_undated, has_date
+from bindery.check.time_claims import find_undated, has_date, list_words_of_now
 from bindery.core.model import Chapter, Finding, Severity
 
 RULE = Rule("undated-claim", Severity.WARNING, "a claim about the present has no date")
@@ -22,6 +22,7 @@ _FRONT_DATE = re.compile(r"^(?:date|updated|last_?modified):", re.I | re.M)
 
 
 def check(scope: Scope) -> Iterator[Finding]:
+    words_of_now = list_words_of_now(scope.join_prose())
     path = ""
     fronts: dict[int, bool] = {}
     levels: dict[int, int] = {}
@@ -41,7 +42,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         expected = 0
         if passage.is_quoted or any(fronts.values()):
             continue
-        for start, end, words in find_undated(passage.prose):
+        for start, end, words in find_undated(passage.prose, words_of_now):
             span = passage.place(start, end)
             if not scope.is_generated(chapter.path, span.line):
                 message = f"'{words}' has no date, so readers cannot tell when that was"
