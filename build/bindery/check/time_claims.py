@@ -7,7 +7,7 @@ reader knows. One that says "as of June 2024" can be judged, and grows old.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import date
 from functools import cache
 
@@ -37,7 +37,7 @@ _TO_BE_DONE = (
 _START = r"(?:^|(?<=[.!?:]\s))"
 """Where a sentence begins."""
 
-_WORDS_OF_NOW = {
+WORDS_OF_NOW = {
     "writing": r"as\s+of\s+(?:(?:this|the\s+time\s+of(?:\s+this)?)\s+)?writing"
     r"|at\s+(?:the\s+)?(?:time|moment)\s+of\s+(?:this\s+|the\s+)?writing"
     r"(?!\s+(?:the|an?|to|data|files?|checkpoints?)\b)",
@@ -72,7 +72,7 @@ _WORDS_OF_NOW = {
     r"|(?:(?<=\bwhich\s)|(?<=\bbut\s)|(?<=\band\s)|(?<=ically\s))at\s+the\s+moment(?=\s+\w)",
     "today": rf"{_START}today,?\s+(?:most|many|almost|nearly|all|no|there|only)",
 }
-"""What says "now", by a word that has to be in the text."""
+"""What says "now", by a word that has to be in the text, in lower case."""
 
 _TOLD = re.compile(r"\b(?:if|when|whether|that|which|who)\s+(?:\w+\s+){0,2}$", re.I)
 
@@ -124,14 +124,13 @@ def has_date(prose: str) -> bool:
     return _DATED.search(prose) is not None
 
 
-def find_undated(
-    prose: str, words: Iterable[str] = tuple(_WORDS_OF_NOW)
-) -> Iterator[tuple[int, int, str]]:
-    """The words that say "now", with their start and end; none in a text that has a date. `words`
-    are those of `list_words_of_now` that may be in the text."""
+def find_undated(prose: str) -> Iterator[tuple[int, int, str]]:
+    """The words that say "now", with their start and end; none in a text that has a date."""
+    lowered = prose.lower()
     places = [
         match
-        for word in list_words_of_now(prose, words)
+        for word in WORDS_OF_NOW
+        if word in lowered
         for match in _compile_words(word).finditer(prose)
         if not _is_general(match, prose) and not _is_mentioned(match, prose)
     ]
@@ -144,16 +143,10 @@ def find_undated(
             yield *match.span(), " ".join(match[0].split())
 
 
-def list_words_of_now(prose: str, words: Iterable[str] = tuple(_WORDS_OF_NOW)) -> Sequence[str]:
-    """Which of the words are in the text that any claim about the present has."""
-    lowered = prose.lower()
-    return [word for word in words if word in lowered]
-
-
 @cache
 def _compile_words(word: str) -> re.Pattern[str]:
     """Compiled when the word is met: all of them take longer than most chapters need."""
-    return re.compile(rf"(?:\b|(?=\n))(?:{_WORDS_OF_NOW[word]})\b", re.I)
+    return re.compile(rf"(?:\b|(?=\n))(?:{WORDS_OF_NOW[word]})\b", re.I)
 
 
 def _is_mentioned(match: re.Match[str], prose: str) -> bool:

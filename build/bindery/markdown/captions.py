@@ -73,6 +73,8 @@ def _name_kinds(words: Wording) -> Mapping[str, Kind]:
 
 
 def _iterate_captions(chapter: Chapter, kinds: Mapping[str, Kind]) -> Iterator[Caption]:
+    if not any(word in chapter.source for word in kinds):
+        return
     for index, token in enumerate(chapter.tokens):
         if token.type != "inline" or chapter.tokens[index - 1].type != "paragraph_open":
             continue
@@ -133,10 +135,9 @@ def _list_ids(token: Token) -> Iterator[str]:
 
 
 def _iterate_references(chapter: Chapter, kinds: Mapping[str, Kind]) -> Iterator[Reference]:
-    typed = [f"[{word}]" for word in kinds]
+    if not any(f"[{word}]" in chapter.source for word in kinds):
+        return
     for token in chapter.tokens:
-        if not any(words in token.content for words in typed):
-            continue
         children = token.children or []
         for link, text, end in zip(children, children[1:], children[2:], strict=False):
             if (link.type, text.type, end.type) == ("link_open", "text", "link_close"):

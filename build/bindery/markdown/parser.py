@@ -9,7 +9,8 @@ what has no token: definitions, and brackets that are not a link. Inline tokens 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from bindery.markdown.emoji import read_emoji
 
 BlockRule = Callable[[StateBlock, int, int, bool], bool]
 InlineRule = Callable[[StateInline, bool], bool]
+Mark = Callable[[StateInline, int, int], None]
 Place = tuple[int, int]
 """Line and column, from 1."""
 
@@ -117,23 +119,12 @@ def make_parser(maths: bool = False) -> MarkdownIt:
     if maths:
         add_maths(parser)
         parser.core.ruler.after("block", "maths_fences", _read_maths_fences)
-    for name, first, mark in (
-        ("link", "[", _mark_link),
-        ("image", "!", _mark_link),
-        ("autolink", "<", _mark_autolink),
-        ("html_inline", "<", _mark_tag),
-        ("gfm_autolink_www", "w", _mark_autolink),
-        ("gfm_autolink_protocol", ":", _mark_autolink),
-        ("gfm_autolink_email", "@", _mark_autolink),
-        ("backticks", "`", _mark_code),
-        ("math_inline", "$", _mark_formula),
-    ):
-        if maths or name != "math_inline":
-            _wrap_inline_rule(parser, name, first, mark)
+    _sort_inline_rules(parser)
     parser.inline.terminator_re = _STOPS
     _wrap_block_rule(parser, "reference", [], _note_definition)
     _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
     parser.core.ruler.at("normalize", _normalise)
+    parser.core.ruler.at("inline", _read_inlines)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
     parser.core.ruler.before("text_join", "emoji", read_emoji)
     return parser
@@ -152,19 +143,34 @@ _MARKED = frozenset(
 )
 
 
-def _wrap_inline_rule(
-    parser: MarkdownIt, name: str, first: str, mark: Callable[[StateInline, int, int], None]
-) -> None:
-    """Make an inline rule, whose tokens begin with a character, note the offset of its token in the
-    inline text."""
+def _sort_inline_rules(parser: MarkdownIt) -> None:
+    """Have the inline rules asked by the character at which they can begin, and not one after the
+    other. Raises KeyError if a rule is not in `_BEGINNINGS`."""
     ruler = parser.inline.ruler
-    rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
+    sorted_rules: dict[str, list[InlineRule]] = defaultdict(list)
+    for entry in ruler.__rules__:
+        if entry.enabled and entry.name != "text":
+            beginnings, mark = _BEGINNINGS[entry.name]
+            rule = _mark_tokens(entry.name, entry.fn, mark) if mark else entry.fn
+            for character in beginnings:
+                sorted_rules[character].append(rule)
+
+    def read(state: StateInline, silent: bool) -> bool:
+        rules = sorted_rules.get(state.src[state.pos], ())
+        return any(rule(state, silent) for rule in rules)
+
+    ruler.push("sorted", read)
+    ruler.enableOnly(["text", "sorted"])
+
+
+def _mark_tokens(name: str, rule: InlineRule, mark: Mark) -> InlineRule:
+    """Make an inline rule note the offset of its token in the inline text."""
     is_address = name.startswith("gfm_autolink")
 
     def marked(state: StateInline, silent: bool) -> bool:
-        start = state.pos
-        if state.src[start] != first or (is_address and silent):
+        if is_address and silent:
             return False
+        start = state.pos
         tokens = state.tokens
         count = len(tokens)
         if not rule(state, silent):
@@ -177,7 +183,20 @@ def _wrap_inline_rule(
                 mark(state, start, index)
         return True
 
-    ruler.at(name, marked)
+    return marked
+
+
+def _read_inlines(state: StateCore) -> None:
+    """The same as the parser's own rule, but text without any mark, as in most cells of tables, is
+    taken as it is."""
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        token.children = []
+        if _STOPS.search(token.content):
+            state.md.inline.parse(token.content, state.md, state.env, token.children)
+        elif token.content:
+            token.children.append(Token("text", "", 0, content=token.content))
 
 
 def add_maths(parser: MarkdownIt) -> None:
@@ -271,6 +290,26 @@ def _mark_code(state: StateInline, start: int, index: int) -> None:
 def _mark_formula(state: StateInline, start: int, index: int) -> None:
     token = state.tokens[index]
     token.meta["at"] = start + len(token.markup)
+
+
+_BEGINNINGS: Mapping[str, tuple[str, Mark | None]] = {
+    "newline": ("\n", None),
+    "math_inline": ("$", _mark_formula),
+    "escape": ("\\", None),
+    "backticks": ("`", _mark_code),
+    "strikethrough": ("~", None),
+    "emphasis": ("*_", None),
+    "link": ("[", _mark_link),
+    "image": ("!", _mark_link),
+    "footnote_ref": ("[", None),
+    "autolink": ("<", _mark_autolink),
+    "html_inline": ("<", _mark_tag),
+    "entity": ("&", None),
+    "gfm_autolink_www": ("w", _mark_autolink),
+    "gfm_autolink_protocol": (":", _mark_autolink),
+    "gfm_autolink_email": ("@", _mark_autolink),
+}
+"""The characters at which each inline rule begins, and what notes the place of its token."""
 
 
 # --- what has no token --------------------------------------------------------------------

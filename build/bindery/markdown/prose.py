@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Literal
 
 from markdown_it.token import Token
@@ -78,6 +80,23 @@ class Passage(Struct, frozen=True):
             last = newline
         line, col = Locator(self._chapter.lines).find_place(self._inline, first)
         return Span(self._chapter.path, line, col, max(last - first, 1))
+
+
+class JoinedProse:
+    """Many texts as one, each behind a line feed, to find words in all of them at once."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._text = "".join(f"\n{text}" for text in texts)
+        self._starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+
+    def find(self, word: str) -> Iterator[int]:
+        """The numbers of the texts that have the word, from 0. A line feed at its start is that
+        before a line."""
+        at = self._text.find(word)
+        while at >= 0:
+            following = bisect_right(self._starts, at)
+            yield following - 1
+            at = self._text.find(word, self._starts[following])
 
 
 class Fence(Struct, frozen=True):

@@ -17,12 +17,14 @@ RULE = Rule("broken-maths", Severity.ERROR, "a formula cannot be typeset")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    if not scope.config.maths:
+    marks = ("$", "math")
+    chapters = [one for one in scope.book.chapters if any(mark in one.source for mark in marks)]
+    if not scope.config.maths or not chapters:
         return
     from bindery.markdown.maths import find_missing_packages
 
     missing = find_missing_packages()
-    for chapter in scope.book.chapters:
+    for chapter in chapters:
         find = partial(_list_faults, chapter, missing)
         found = chapter.facts.derive("formulas", tuple[Finding, ...], find, repr(missing))
         yield from found

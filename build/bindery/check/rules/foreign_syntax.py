@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
 from bindery.core.report import list_more
 from bindery.markdown.chapter_reader import COMPONENT_HINT
-from bindery.markdown.prose import HIDDEN, INSERTED, MARKED, RAISED
+from bindery.markdown.prose import HIDDEN, INSERTED, MARKED, RAISED, JoinedProse
 
 RULE = Rule("foreign-syntax", Severity.WARNING, "syntax of another book tool is shown as text")
 
@@ -160,11 +160,11 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _find_in_prose(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
     kinds = _IN_PROSE if scope.config.maths else (*_IN_PROSE, _DOLLARS)
-    marks = _group_by_mark(kinds, scope.join_prose())
-    if not marks:
-        return
-    for chapter, passage in scope.iterate_passages():
-        for kind, start, end in _find_kinds(kinds, marks, passage.prose):
+    passages = list(scope.iterate_passages())
+    grouped = _group_by_text(kinds, [passage.prose for _, passage in passages])
+    for number, possible in grouped.items():
+        chapter, passage = passages[number]
+        for kind, start, end in _find_kinds(possible, passage.prose):
             span = passage.place(start, end)
             line, at = chapter.lines[span.line - 1], span.col - 1
             is_escaped = line[:at].endswith("\\")
@@ -176,35 +176,32 @@ def _find_in_prose(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
 
 
 def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
-    infos = "".join(f"\n{fence.info}" for _, fence in scope.iterate_fences())
-    marks = _group_by_mark(_ON_FENCES, infos)
-    for _, fence in scope.iterate_fences():
-        for kind, _, end in _find_kinds(_ON_FENCES, marks, fence.info):
+    fences = [fence for _, fence in scope.iterate_fences()]
+    grouped = _group_by_text(_ON_FENCES, [fence.info for fence in fences])
+    for number, possible in grouped.items():
+        fence = fences[number]
+        for kind, _, end in _find_kinds(possible, fence.info):
             yield kind, fence.opening, f"```{fence.info[:end]}"
+    for fence in fences:
         include = fence.code.strip()
         for kind in (_INCLUDE, _SNIPPET):
             if re.fullmatch(kind.pattern, include):  # the block contains nothing else
                 yield kind, fence.place(0, 0, len(include)), include
 
 
-def _find_kinds(
-    kinds: Sequence[_Kind], marks: Mapping[str, set[int]], text: str
-) -> Iterator[tuple[_Kind, int, int]]:
-    lines = f"\n{text}"
-    marked = [places for mark, places in marks.items() if mark in lines]
-    for place in sorted(set().union(*marked)) if marked else ():
-        kind = kinds[place]
+def _group_by_text(kinds: Sequence[_Kind], texts: Sequence[str]) -> Mapping[int, Sequence[_Kind]]:
+    """The kinds whose marks a text has, by the number of the text; few have any."""
+    joined = JoinedProse(texts)
+    found: dict[int, list[_Kind]] = defaultdict(list)
+    for kind in kinds:
+        for number in {place for mark in kind.marks.split(" ") for place in joined.find(mark)}:
+            found[number].append(kind)
+    return found
+
+
+def _find_kinds(kinds: Iterable[_Kind], text: str) -> Iterator[tuple[_Kind, int, int]]:
+    for kind in kinds:
         matches = list(re.finditer(kind.pattern, text, re.M))
         yield from ((kind, *match.span()) for match in matches)
         if matches:
             text = re.sub(kind.pattern, lambda match: " " * len(match[0]), text, flags=re.M)
-
-
-def _group_by_mark(kinds: Sequence[_Kind], text: str) -> Mapping[str, set[int]]:
-    """The places of the kinds by their marks, of which a text contains few."""
-    places: dict[str, set[int]] = defaultdict(set)
-    for place, kind in enumerate(kinds):
-        for mark in kind.marks.split(" "):
-            if mark[0] in text and mark in text:
-                places[mark].add(place)
-    return places

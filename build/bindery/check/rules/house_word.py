@@ -19,7 +19,7 @@ _QUOTED = re.compile(r"“[^”]*”|\"[^\"\n]*\"")
 def check(scope: Scope) -> Iterator[Finding]:
     if not scope.config.words:
         return
-    text = scope.join_prose().casefold()
+    text = "\n".join(passage.prose for _, passage in scope.iterate_passages()).casefold()
     words = [word for word in scope.config.words if word.casefold() in text]
     if not words:
         return

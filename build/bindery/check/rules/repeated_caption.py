@@ -59,8 +59,10 @@ def _list_view_titles(scope: Scope) -> _ViewTitles:
 
 def _list_titles(chapter: Chapter) -> Iterator[tuple[Span, str]]:
     """The titles of images that are a paragraph of their own."""
+    if not any(link.kind == "image" for link in chapter.links):
+        return
     for token in chapter.tokens:
-        pieces = (token.children or []) if "![" in token.content else []
+        pieces = token.children or []
         if any(piece.type == "text" and piece.content.strip() for piece in pieces):
             continue  # inside a sentence, a title is not a caption
         for child in pieces:

@@ -81,10 +81,6 @@ class Scope(Struct, frozen=True):
             for passage in self._passages[chapter.path]:
                 yield chapter, passage
 
-    def join_prose(self) -> str:
-        """All prose of the book, each passage behind a line feed. What is not in it is in none."""
-        return "".join(f"\n{passage.prose}" for _, passage in self.iterate_passages())
-
     def iterate_fences(self) -> Iterator[tuple[Chapter, Fence]]:
         """The code blocks of the book; cached."""
         for chapter in self.book.chapters:

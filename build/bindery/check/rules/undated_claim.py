@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 
 from bindery.check.rules.rule import Rule, Scope
-from bindery.check.time_claims import find_undated, has_date, list_words_of_now
+from bindery.check.time_claims import WORDS_OF_NOW, find_undated, has_date
 from bindery.core.model import Chapter, Finding, Severity
+from bindery.markdown.prose import JoinedProse
 
 RULE = Rule("undated-claim", Severity.WARNING, "a claim about the present has no date")
 
@@ -22,12 +23,14 @@ _FRONT_DATE = re.compile(r"^(?:date|updated|last_?modified):", re.I | re.M)
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    words_of_now = list_words_of_now(scope.join_prose())
+    passages = list(scope.iterate_passages())
+    prose = JoinedProse([passage.prose.lower() for _, passage in passages])
+    spoken_of = {number for word in WORDS_OF_NOW for number in prose.find(word)}
     path = ""
     fronts: dict[int, bool] = {}
     levels: dict[int, int] = {}
     expected = 0
-    for chapter, passage in scope.iterate_passages():
+    for number, (chapter, passage) in enumerate(passages):
         if chapter.path != path:  # sections end with their chapter
             path, levels = chapter.path, _find_levels(chapter)
             fronts = {0: _has_front_date(chapter)}
@@ -40,9 +43,9 @@ def check(scope: Scope) -> Iterator[Finding]:
         if expected and "20" in passage.text and _CHECKED.search(passage.text):
             fronts[expected] |= has_date(passage.prose)
         expected = 0
-        if passage.is_quoted or any(fronts.values()):
+        if number not in spoken_of or passage.is_quoted or any(fronts.values()):
             continue
-        for start, end, words in find_undated(passage.prose, words_of_now):
+        for start, end, words in find_undated(passage.prose):
             span = passage.place(start, end)
             if not scope.is_generated(chapter.path, span.line):
                 message = f"'{words}' has no date, so readers cannot tell when that was"

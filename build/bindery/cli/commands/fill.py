@@ -56,7 +56,8 @@ def fill(
 
 def fill_book(inspection: Inspection) -> bool:
     """Write everything that differs and print what was written. Returns whether anything was."""
-    from bindery.book.diagrams import NotDrawnError, draw_diagram, list_diagrams
+    from bindery.book.diagrams import list_diagrams
+    from bindery.book.draw_diagram import NotDrawnError, draw_diagram
     from bindery.core.processes import CommandMissingError
     from bindery.core.report import count_noun
     from bindery.core.whole_files import write_whole
