@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -121,8 +121,7 @@ def make_parser(maths: bool = False) -> MarkdownIt:
         parser.core.ruler.after("block", "maths_fences", _read_maths_fences)
     _sort_inline_rules(parser)
     parser.inline.terminator_re = _STOPS
-    _wrap_block_rule(parser, "reference", [], _note_definition)
-    _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
+    _sort_block_rules(parser)
     parser.core.ruler.at("normalize", _normalise)
     parser.core.ruler.at("inline", _read_inlines)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
@@ -376,22 +375,29 @@ def _attach_brackets(state: StateCore) -> None:
             token.meta["brackets"] = found[id(token.children)]
 
 
-def _wrap_block_rule(
-    parser: MarkdownIt, name: str, alternatives: list[str], note: Callable[[StateBlock, int], None]
-) -> None:
-    """Make a block rule for lines that begin with a bracket note what it reads."""
+def _sort_block_rules(parser: MarkdownIt) -> None:
+    """Have block rules asked only where a line begins with one of their characters, and note what
+    those for definitions and footnotes read."""
     ruler = parser.block.ruler
-    rule: BlockRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
+    for entry in ruler.__rules__:
+        if entry.name in _LINE_BEGINNINGS:
+            beginnings, note = _LINE_BEGINNINGS[entry.name]
+            rule = _begin_with(frozenset(beginnings), entry.fn, note)
+            ruler.at(entry.name, rule, {"alt": entry.alt})
 
-    def noted(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+
+def _begin_with(
+    beginnings: Container[str], rule: BlockRule, note: Callable[[StateBlock, int], None] | None
+) -> BlockRule:
+    def begun(state: StateBlock, line: int, end: int, silent: bool) -> bool:
         start = state.bMarks[line] + state.tShift[line]
-        if state.src[start : start + 1] != "[" or not rule(state, line, end, silent):
+        if state.src[start : start + 1] not in beginnings or not rule(state, line, end, silent):
             return False
-        if not silent:
+        if note and not silent:
             note(state, line)
         return True
 
-    ruler.at(name, noted, {"alt": alternatives})
+    return begun
 
 
 def _note_definition(state: StateBlock, first: int) -> None:
@@ -429,3 +435,18 @@ def _note_footnote(state: StateBlock, line: int) -> None:
     label = state.src[start + 2 : state.src.index("]", start)]
     column = start - state.src.rfind("\n", 0, start)
     _find_notes(state).footnotes.append(((line + 1, column), label))
+
+
+_LINE_BEGINNINGS: Mapping[str, tuple[str, Callable[[StateBlock, int], None] | None]] = {
+    "math_block": ("$", None),
+    "fence": ("`~", None),
+    "blockquote": (">", None),
+    "hr": ("*-_", None),
+    "list": ("*+-0123456789", None),
+    "footnote_def": ("[", _note_footnote),
+    "reference": ("[", _note_definition),
+    "html_block": ("<", None),
+    "heading": ("#", None),
+}
+"""The characters at which block rules begin, for those that have such, and what notes what they
+have read."""
