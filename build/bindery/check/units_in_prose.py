@@ -16,7 +16,7 @@ from bindery.markdown.prose import Passage
 
 _END = r"(?![\w/]|-\w*\d)"
 _BYTES = re.compile(
-    r"(?<=[\d+ \t\u00a0\u202f-])(?P<prefix>[kKmMgGtTpP])(?P<binary>[iI]?)(?P<base>[bB])"
+    r"(?P<prefix>[kKmMgGtTpP])(?<=[\d+ \t\u00a0\u202f-].)(?P<binary>[iI]?)(?P<base>[bB])"
     rf"(?P<rate>(?i:ps|/s(?:ec(?:ond)?)?)|s|[ ]per[ ]second)?{_END}"
 )
 _FLOPS = re.compile(

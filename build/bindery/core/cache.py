@@ -59,12 +59,12 @@ class Cache:
     def read(self, name: str, inputs: Mapping[str, str], restore: Callable[[Raw], T]) -> T | None:
         """The result stored under a name, if its inputs are unchanged. `inputs` maps what the user
         calls each input to its content; `restore` turns what was stored back into the result."""
-        wanted = _hash_inputs(inputs)
         try:
             checksum, _, text = self._find(name).read_bytes().partition(b"\n")
             if checksum != _hash(text):
                 raise ValueError("the checksum is wrong")
             entry: _Entry = decode(text, _Entry)
+            wanted = _hash_inputs(inputs)
             changed = [each for each in wanted if entry.inputs.get(each) != wanted[each]]
             if not changed:
                 result = restore(entry.value)

@@ -438,6 +438,7 @@ def _note_footnote(state: StateBlock, line: int) -> None:
 
 
 _LINE_BEGINNINGS: Mapping[str, tuple[str, Callable[[StateBlock, int], None] | None]] = {
+    "front_matter": ("-", None),
     "math_block": ("$", None),
     "fence": ("`~", None),
     "blockquote": (">", None),

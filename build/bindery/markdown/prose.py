@@ -278,7 +278,12 @@ def _align(inline: Token, length: int) -> list[int]:
                 found = child.meta["at"]
                 offsets.extend(range(found, found + len(piece)))
                 read = found + len(piece)
-            case _:
+            case _ if piece:
+                first, _ = _follow_character(content, read, piece[:1])
+                if content.startswith(piece, first) and "&" not in piece and "\\" not in piece:
+                    offsets.extend(range(first, first + len(piece)))  # most text is as it was typed
+                    read = first + len(piece)
+                    continue
                 for character in piece:
                     found, read = _follow_character(content, read, character)
                     offsets.append(found)

@@ -17,9 +17,10 @@ RULE = Rule("broken-maths", Severity.ERROR, "a formula cannot be typeset")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    marks = ("$", "math")
-    chapters = [one for one in scope.book.chapters if any(mark in one.source for mark in marks)]
-    if not scope.config.maths or not chapters:
+    if not scope.config.maths:
+        return
+    chapters = [one for one in scope.book.chapters if _has_formulas(one)]
+    if not chapters:
         return
     from bindery.markdown.maths import find_missing_packages
 
@@ -30,6 +31,12 @@ def check(scope: Scope) -> Iterator[Finding]:
         yield from found
         if missing and found:
             return  # one formula is enough to tell what is missing
+
+
+def _has_formulas(chapter: Chapter) -> bool:
+    return chapter.facts.derive(
+        "formulas exist", bool, lambda: any(True for _ in _list_formulas(chapter.tokens))
+    )
 
 
 def _list_faults(chapter: Chapter, missing: Sequence[str]) -> tuple[Finding, ...]:

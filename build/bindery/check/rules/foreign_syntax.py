@@ -25,7 +25,7 @@ RULE = Rule("foreign-syntax", Severity.WARNING, "syntax of another book tool is 
 class _Kind(NamedTuple):
     marks: str
     """Of these, apart by spaces, one is in every text that the pattern matches, if a line feed is
-    put before the text."""
+    put before the text. All texts are searched for each of them, so the kinds share a few."""
     pattern: str
     what: str
     instead: str
@@ -49,25 +49,25 @@ _LATEX = _Kind(
 )
 """Its brackets are typed behind a backslash, which readers do not see."""
 
-_INCLUDE = _Kind("{{#", r"\{\{#\w[^{}\n]*\}\}", "an include of mdBook", _INCLUDED + _OR_CONVERT)
+_INCLUDE = _Kind("{", r"\{\{#\w[^{}\n]*\}\}", "an include of mdBook", _INCLUDED + _OR_CONVERT)
 _SNIPPET = _Kind(
-    "--8<", r'^-+8<-+(?:[ \t]+"[^"\n]*")?$', "a snippet of MkDocs", _INCLUDED + _OR_CONVERT
+    "-8<", r'^-+8<-+(?:[ \t]+"[^"\n]*")?$', "a snippet of MkDocs", _INCLUDED + _OR_CONVERT
 )
 _IN_PROSE = (
-    _Kind("{{#title", r"\{\{#title\b[^{}\n]*\}\}", "a page title of mdBook",
+    _Kind("{", r"\{\{#title\b[^{}\n]*\}\}", "a page title of mdBook",
           "remove it: the title of a chapter is its first heading"),
     _INCLUDE,
     _SNIPPET,
-    _Kind("{++ {-- {>> {== ~>",
+    _Kind("{",
           r"\{(?:\+\+|--|==)[^{}\n]+(?:\+\+|--|==)\}|\{>>[^{}\n]+<<\}|\{[^{}\n]+~>[^{}\n]+\}",
           "a change or comment of CriticMarkup", "accept or reject it"),
-    _Kind("{{< {{%", r"\{\{[<%][^{}\n]*\}\}",
+    _Kind("{", r"\{\{[<%][^{}\n]*\}\}",
           "a shortcode of Quarto or Hugo", "write what it shows, or link to it"),
-    _Kind("\n:::", r"^::: (?:[\w-]+\.[\w.-]+|mkdocs-[\w-]+)$",
+    _Kind("\n:", r"^::: (?:[\w-]+\.[\w.-]+|mkdocs-[\w-]+)$",
           "what a plugin of MkDocs generates", "write what it generates, or link to it"),
-    _Kind("\n:::", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
+    _Kind("\n:", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
           "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT + _OR_CONVERT),
-    _Kind(HIDDEN, rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
+    _Kind(f":{HIDDEN} }}{HIDDEN}", rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
           "a role of Sphinx or MyST",
           "write a link, '[text](path.md#anchor)', or just the code" + _OR_CONVERT),
     _Kind("\n!!! \n???",
@@ -92,18 +92,18 @@ _IN_PROSE = (
           "remove it, and explain the term in the text or in a glossary"),
     _Kind("++", r'(?<![\w+])\+\+(?:[a-z0-9-]+|"[^"\n]+")(?:\+(?:[a-z0-9-]+|"[^"\n]+"))*\+\+(?!\w)',
           "a key of MkDocs", "write '<kbd>Ctrl</kbd>+<kbd>C</kbd>'" + _OR_CONVERT),
-    _Kind("\n[!", r"^\[![A-Za-z]+\][^\n]*",
+    _Kind("\n[", r"^\[![A-Za-z]+\][^\n]*",
           "a callout of Obsidian, which GitHub does not show as an alert",
           "write '> [!NOTE]' (or TIP, IMPORTANT, WARNING, CAUTION) alone on its line, and below it"
           " the title in bold, '> **Title**'"),
-    _Kind("\n[TOC \n[toc \n[[TOC \n[[toc", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
+    _Kind("\n[", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
           "a table of contents of MkDocs or GitLab",
           "remove it: GitHub and the outputs list the headings themselves"),
     _Kind("\n:", r"^:[ \t]+\S+",
           "a definition of Pandoc, MkDocs or Jekyll",
           "write a list, '- **term**: text', or '<dl>'"),
     _LATEX,
-    _Kind("{% {{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
+    _Kind("{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
           "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
           "write what it produces"),
     _Kind("\nimport \n< {",
@@ -192,9 +192,11 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
 def _group_by_text(kinds: Sequence[_Kind], texts: Sequence[str]) -> Mapping[int, Sequence[_Kind]]:
     """The kinds whose marks a text has, by the number of the text; few have any."""
     joined = JoinedProse(texts)
+    marks = {mark for kind in kinds for mark in kind.marks.split(" ")}
+    marked = {mark: list(joined.find(mark)) for mark in marks}
     found: dict[int, list[_Kind]] = defaultdict(list)
     for kind in kinds:
-        for number in {place for mark in kind.marks.split(" ") for place in joined.find(mark)}:
+        for number in {place for mark in kind.marks.split(" ") for place in marked[mark]}:
             found[number].append(kind)
     return found
 

@@ -7,6 +7,7 @@ in a line such as "Checked 2026-11." directly below a heading.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from bindery.check.rules.rule import Rule, Scope
@@ -25,7 +26,10 @@ _FRONT_DATE = re.compile(r"^(?:date|updated|last_?modified):", re.I | re.M)
 def check(scope: Scope) -> Iterator[Finding]:
     passages = list(scope.iterate_passages())
     prose = JoinedProse([passage.prose.lower() for _, passage in passages])
-    spoken_of = {number for word in WORDS_OF_NOW for number in prose.find(word)}
+    words: dict[int, list[str]] = defaultdict(list)
+    for word in WORDS_OF_NOW:
+        for number in prose.find(word):
+            words[number].append(word)
     path = ""
     fronts: dict[int, bool] = {}
     levels: dict[int, int] = {}
@@ -43,12 +47,12 @@ def check(scope: Scope) -> Iterator[Finding]:
         if expected and "20" in passage.text and _CHECKED.search(passage.text):
             fronts[expected] |= has_date(passage.prose)
         expected = 0
-        if number not in spoken_of or passage.is_quoted or any(fronts.values()):
+        if number not in words or passage.is_quoted or any(fronts.values()):
             continue
-        for start, end, words in find_undated(passage.prose):
+        for start, end, claim in find_undated(passage.prose, words[number]):
             span = passage.place(start, end)
             if not scope.is_generated(chapter.path, span.line):
-                message = f"'{words}' has no date, so readers cannot tell when that was"
+                message = f"'{claim}' has no date, so readers cannot tell when that was"
                 hint = "write the date, such as 'as of 2026-11', or leave the words out"
                 yield RULE.find(span, message, hint)
 
