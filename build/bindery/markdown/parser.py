@@ -46,6 +46,8 @@ _STOPS = re.compile(
 """Characters at which our inline rules can begin: far fewer than in the parser's own pattern, which
 also stops for other plugins' rules and at every w. The set comes first, because `re` searches for a
 set many times faster than for alternatives."""
+_UNDERLINE = re.compile(r"\n[ \t>]*(?:=+|-+)[ \t]*(?:\n|$)")
+"""A line below a heading, a rule or the end of front matter."""
 _PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
 
 
@@ -130,8 +132,10 @@ def make_parser(maths: bool = False) -> MarkdownIt:
 
 
 def _normalise(state: StateCore) -> None:
-    """The same as the parser's own rule, without its two searches of the whole text."""
+    """The same as the parser's own rule, without its two searches of the whole text; and look for
+    lines below headings."""
     state.src = join_lines(state.src).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    state.env["may_underline"] = _UNDERLINE.search(state.src) is not None
 
 
 # --- links, images and tags ------------------------------------------------------------------
@@ -384,6 +388,8 @@ def _sort_block_rules(parser: MarkdownIt) -> None:
             beginnings, note = _LINE_BEGINNINGS[entry.name]
             rule = _begin_with(frozenset(beginnings), entry.fn, note)
             ruler.at(entry.name, rule, {"alt": entry.alt})
+        elif entry.name == "lheading":
+            ruler.at(entry.name, _look_for_underlines(entry.fn))
 
 
 def _begin_with(
@@ -398,6 +404,16 @@ def _begin_with(
         return True
 
     return begun
+
+
+def _look_for_underlines(rule: BlockRule) -> BlockRule:
+    """Have the rule for underlined headings, which reads each paragraph to its end, asked only in a
+    text that may have one."""
+
+    def looked(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        return bool(state.env.get("may_underline", True)) and rule(state, line, end, silent)
+
+    return looked
 
 
 def _note_definition(state: StateBlock, first: int) -> None:
@@ -438,7 +454,6 @@ def _note_footnote(state: StateBlock, line: int) -> None:
 
 
 _LINE_BEGINNINGS: Mapping[str, tuple[str, Callable[[StateBlock, int], None] | None]] = {
-    "front_matter": ("-", None),
     "math_block": ("$", None),
     "fence": ("`~", None),
     "blockquote": (">", None),
