@@ -23,7 +23,9 @@ Ebooks show 1,600."""
 _LOOKED_AT = 100_000
 """Smaller files are not opened."""
 _BEGINNING = 65_536
-"""So many bytes say the size of nearly every picture."""
+"""The header of nearly every picture is in so many bytes."""
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""The markers of a JPEG behind which its height and width are: ITU-T T.81, table B.1."""
 _PHOTO = 0.6
 """A PNG with more bytes per pixel must be a photo: drawings need a third of this."""
 _Sizes = tuple[tuple[int, int], ...]
@@ -89,6 +91,9 @@ def find_large(tree: Tree, path: str) -> LargeImage | None:
         return None
     if count <= _LOOKED_AT or path.lower().endswith(".svg"):
         return None
+    sides = _read_header(tree.read_beginning(path, _BEGINNING))
+    if sides and count <= MAX_BYTES and max(sides) <= MAX_WIDTH:
+        return None
     for size in read_sizes(tree, (path,)).values():
         large = LargeImage(path, count, *size)
         if count > MAX_BYTES or large.is_wide:
@@ -102,14 +107,29 @@ def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
     sizes = {}
     for path in set(paths):
         if tree.find_kind(path) == "file":
-            if path.lower().endswith(".svg"):
-                found = tree.derive(path, "size", _Sizes, _read_drawing)
-            else:
-                found = tree.derive(path, "size at the start", _Sizes, _read_picture, _BEGINNING)
-                found = found or tree.derive(path, "size", _Sizes, _read_picture)
-            for size in found:
+            beginning = tree.read_beginning(path, _BEGINNING)
+            may_be_turned = b"Exif" in beginning or b"eXIf" in beginning
+            plain = None if may_be_turned else _read_header(beginning)
+            read = _read_drawing if path.lower().endswith(".svg") else _read_picture
+            for size in (plain,) if plain else tree.derive(path, "size", _Sizes, read):
                 sizes[path] = size
     return sizes
+
+
+def _read_header(beginning: bytes) -> tuple[int, int] | None:
+    """Width and height of a PNG or JPEG as they are stored; None if they are not in its beginning.
+    Nearly no book needs Pillow then, which takes longer to load than a chapter to check."""
+    if beginning[:16] == b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" and len(beginning) >= 24:
+        width, height = struct.unpack(">II", beginning[16:24])
+        return width, height
+    at = 2 if beginning.startswith(b"\xff\xd8") else len(beginning)
+    while at + 9 <= len(beginning) and beginning[at] == 0xFF:
+        marker, length = struct.unpack(">xBH", beginning[at : at + 4])
+        if marker in _FRAMES:
+            height, width = struct.unpack(">HH", beginning[at + 5 : at + 9])
+            return width, height
+        at += 2 + length
+    return None
 
 
 def _read_drawing(content: bytes) -> _Sizes:
@@ -120,7 +140,7 @@ def _read_drawing(content: bytes) -> _Sizes:
 
 
 def _read_picture(content: bytes) -> _Sizes:
-    # Imported here: the cache knows the sizes of most pictures.
+    # Imported here: few pictures need it.
     from PIL import ExifTags, Image
 
     try:

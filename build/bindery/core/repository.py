@@ -136,17 +136,14 @@ class Tree:
                 total.update(hashlib.sha256(self.read_bytes(path)).digest())
         return total.hexdigest()
 
-    def derive(
-        self, path: str, name: str, kind: type[T], make: Callable[[bytes], T], size: int = -1
-    ) -> T:
-        """A fact about the content of one file, or about so many bytes at its beginning, with its
-        name, its type and what works it out."""
-        content = self.read_beginning(path, size)
+    def derive(self, path: str, name: str, kind: type[T], make: Callable[[bytes], T]) -> T:
+        """A fact about the content of one file, with its name, its type and what works it out."""
+        content = self.read_bytes(path)
         digest = hashlib.sha256(content).hexdigest()
         return self._facts.derive(f"{name} of {path}", kind, lambda: make(content), digest)
 
     def read_beginning(self, path: str, size: int) -> bytes:
-        """At most so many bytes of a file; all of them if the number is negative."""
+        """At most so many bytes of a file."""
         with (self.root / path).open("rb") as file:
             return file.read(size)
 
