@@ -9,8 +9,7 @@ what has no token: definitions, and brackets that are not a link. Inline tokens 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal
 
@@ -28,9 +27,13 @@ from msgspec import Struct, field
 from bindery.core.model import BracketShape
 from bindery.core.repository import join_lines
 from bindery.markdown.emoji import read_emoji
+from bindery.markdown.sorted_rules import (
+    BlockRule,
+    InlineRule,
+    SortedBlockRuler,
+    SortedInlineRuler,
+)
 
-BlockRule = Callable[[StateBlock, int, int, bool], bool]
-InlineRule = Callable[[StateInline, bool], bool]
 Mark = Callable[[StateInline, int, int], None]
 Place = tuple[int, int]
 """Line and column, from 1."""
@@ -121,9 +124,10 @@ def make_parser(maths: bool = False) -> MarkdownIt:
     if maths:
         add_maths(parser)
         parser.core.ruler.after("block", "maths_fences", _read_maths_fences)
-    _sort_inline_rules(parser)
+    _wrap_rules(parser)
     parser.inline.terminator_re = _STOPS
-    _sort_block_rules(parser)
+    parser.inline.ruler = SortedInlineRuler(parser.inline.ruler, _INLINE_BEGINNINGS)
+    parser.block.ruler = SortedBlockRuler(parser.block.ruler, _LINE_BEGINNINGS)
     parser.core.ruler.at("normalize", _normalise)
     parser.core.ruler.at("inline", _read_inlines)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
@@ -144,26 +148,6 @@ def _normalise(state: StateCore) -> None:
 _MARKED = frozenset(
     ("link_open", "image", "html_inline", "code_inline", "math_inline", "math_inline_double")
 )
-
-
-def _sort_inline_rules(parser: MarkdownIt) -> None:
-    """Have the inline rules asked by the character at which they can begin, and not one after the
-    other. Raises KeyError if a rule is not in `_BEGINNINGS`."""
-    ruler = parser.inline.ruler
-    sorted_rules: dict[str, list[InlineRule]] = defaultdict(list)
-    for entry in ruler.__rules__:
-        if entry.enabled and entry.name != "text":
-            beginnings, mark = _BEGINNINGS[entry.name]
-            rule = _mark_tokens(entry.name, entry.fn, mark) if mark else entry.fn
-            for character in beginnings:
-                sorted_rules[character].append(rule)
-
-    def read(state: StateInline, silent: bool) -> bool:
-        rules = sorted_rules.get(state.src[state.pos], ())
-        return any(rule(state, silent) for rule in rules)
-
-    ruler.push("sorted", read)
-    ruler.enableOnly(["text", "sorted"])
 
 
 def _mark_tokens(name: str, rule: InlineRule, mark: Mark) -> InlineRule:
@@ -295,26 +279,6 @@ def _mark_formula(state: StateInline, start: int, index: int) -> None:
     token.meta["at"] = start + len(token.markup)
 
 
-_BEGINNINGS: Mapping[str, tuple[str, Mark | None]] = {
-    "newline": ("\n", None),
-    "math_inline": ("$", _mark_formula),
-    "escape": ("\\", None),
-    "backticks": ("`", _mark_code),
-    "strikethrough": ("~", None),
-    "emphasis": ("*_", None),
-    "link": ("[", _mark_link),
-    "image": ("!", _mark_link),
-    "footnote_ref": ("[", None),
-    "autolink": ("<", _mark_autolink),
-    "html_inline": ("<", _mark_tag),
-    "entity": ("&", None),
-    "gfm_autolink_www": ("w", _mark_autolink),
-    "gfm_autolink_protocol": (":", _mark_autolink),
-    "gfm_autolink_email": ("@", _mark_autolink),
-}
-"""The characters at which each inline rule begins, and what notes the place of its token."""
-
-
 # --- what has no token --------------------------------------------------------------------
 
 
@@ -379,31 +343,14 @@ def _attach_brackets(state: StateCore) -> None:
             token.meta["brackets"] = found[id(token.children)]
 
 
-def _sort_block_rules(parser: MarkdownIt) -> None:
-    """Have block rules asked only where a line begins with one of their characters, and note what
-    those for definitions and footnotes read."""
-    ruler = parser.block.ruler
-    for entry in ruler.__rules__:
-        if entry.name in _LINE_BEGINNINGS:
-            beginnings, note = _LINE_BEGINNINGS[entry.name]
-            rule = _begin_with(frozenset(beginnings), entry.fn, note)
-            ruler.at(entry.name, rule, {"alt": entry.alt})
-        elif entry.name == "lheading":
-            ruler.at(entry.name, _look_for_underlines(entry.fn))
-
-
-def _begin_with(
-    beginnings: Container[str], rule: BlockRule, note: Callable[[StateBlock, int], None] | None
-) -> BlockRule:
-    def begun(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-        start = state.bMarks[line] + state.tShift[line]
-        if state.src[start : start + 1] not in beginnings or not rule(state, line, end, silent):
-            return False
-        if note and not silent:
+def _note_what_is_read(rule: BlockRule, note: Callable[[StateBlock, int], None]) -> BlockRule:
+    def noted(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        is_read = rule(state, line, end, silent)
+        if is_read and not silent:
             note(state, line)
-        return True
+        return is_read
 
-    return begun
+    return noted
 
 
 def _look_for_underlines(rule: BlockRule) -> BlockRule:
@@ -453,16 +400,59 @@ def _note_footnote(state: StateBlock, line: int) -> None:
     _find_notes(state).footnotes.append(((line + 1, column), label))
 
 
-_LINE_BEGINNINGS: Mapping[str, tuple[str, Callable[[StateBlock, int], None] | None]] = {
-    "math_block": ("$", None),
-    "fence": ("`~", None),
-    "blockquote": (">", None),
-    "hr": ("*-_", None),
-    "list": ("*+-0123456789", None),
-    "footnote_def": ("[", _note_footnote),
-    "reference": ("[", _note_definition),
-    "html_block": ("<", None),
-    "heading": ("#", None),
+# --- the rules ----------------------------------------------------------------------------
+
+
+_INLINE_BEGINNINGS = {
+    "text": "",
+    "newline": "\n",
+    "math_inline": "$",
+    "escape": "\\",
+    "backticks": "`",
+    "strikethrough": "~",
+    "emphasis": "*_",
+    "link": "[",
+    "image": "!",
+    "footnote_ref": "[",
+    "autolink": "<",
+    "html_inline": "<",
+    "entity": "&",
+    "gfm_autolink_www": "w",
+    "gfm_autolink_protocol": ":",
+    "gfm_autolink_email": "@",
 }
-"""The characters at which block rules begin, for those that have such, and what notes what they
-have read."""
+_LINE_BEGINNINGS = {
+    "math_block": "$",
+    "fence": "`~",
+    "blockquote": ">",
+    "hr": "*-_",
+    "list": "*+-0123456789",
+    "footnote_def": "[",
+    "reference": "[",
+    "html_block": "<",
+    "heading": "#",
+}
+_MARKS = {
+    "math_inline": _mark_formula,
+    "backticks": _mark_code,
+    "link": _mark_link,
+    "image": _mark_link,
+    "autolink": _mark_autolink,
+    "html_inline": _mark_tag,
+    "gfm_autolink_www": _mark_autolink,
+    "gfm_autolink_protocol": _mark_autolink,
+    "gfm_autolink_email": _mark_autolink,
+}
+_NOTES = {"footnote_def": _note_footnote, "reference": _note_definition}
+
+
+def _wrap_rules(parser: MarkdownIt) -> None:
+    """Have inline rules write down the place of each token, and block rules what has no token."""
+    for inline in parser.inline.ruler.__rules__:
+        if inline.name in _MARKS:
+            inline.fn = _mark_tokens(inline.name, inline.fn, _MARKS[inline.name])
+    for block in parser.block.ruler.__rules__:
+        if block.name in _NOTES:
+            block.fn = _note_what_is_read(block.fn, _NOTES[block.name])
+        elif block.name == "lheading":
+            block.fn = _look_for_underlines(block.fn)
