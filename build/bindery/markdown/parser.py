@@ -421,6 +421,7 @@ _INLINE_BEGINNINGS = {
     "gfm_autolink_protocol": ":",
     "gfm_autolink_email": "@",
 }
+"""The characters at which each rule begins. A new rule of the parser is asked everywhere."""
 _LINE_BEGINNINGS = {
     "math_block": "$",
     "fence": "`~",
@@ -432,6 +433,7 @@ _LINE_BEGINNINGS = {
     "html_block": "<",
     "heading": "#",
 }
+"""The same for the start of a line. The other rules, such as that for tables, begin anywhere."""
 _MARKS = {
     "math_inline": _mark_formula,
     "backticks": _mark_code,
