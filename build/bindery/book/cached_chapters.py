@@ -93,20 +93,21 @@ class Manuscript(Struct, frozen=True):
         """The chapter as `parse` returns it, with the facts that earlier builds worked out."""
         return cache.read(f"text of {self.path}", self._list_inputs(), self.restore)
 
-    def store(self, cache: Cache, written: Raw | Mapping[str, Any]) -> None:
-        cache.store(f"text of {self.path}", self._list_inputs(), written)
+    def store(self, cache: Cache, chapter: Chapter) -> None:
+        """Store the chapter and the facts about it that are known."""
+        cache.store(f"text of {self.path}", self._list_inputs(), write_chapter(chapter))
+        chapter.facts.rebuilt.clear()
 
-    def keep(self, cache: Cache, chapter: Chapter, *, is_stored: bool, is_recalled: bool) -> None:
-        """Store the chapter when the cache is closed, if that is not done or facts were added."""
+    def store_at_end(self, cache: Cache, chapter: Chapter, *, is_recalled: bool) -> None:
+        """Store the chapter again when the cache is closed, if facts have been added."""
 
         def store() -> None:
             rebuilt = chapter.facts.rebuilt
             if is_recalled:
                 reasons = {f"{fact} of {self.path}": reason for fact, reason in rebuilt.items()}
                 cache.rebuilt.update(reasons)
-            if rebuilt or not is_stored:
-                self.store(cache, write_chapter(chapter))
-                rebuilt.clear()
+            if rebuilt:
+                self.store(cache, chapter)
 
         cache.do_at_end(store)
 
@@ -135,42 +136,26 @@ def read_chapters(
     recalled = {one.path: one.recall(cache) for one in manuscripts} if cache else {}
     chapters = {path: chapter for path, chapter in recalled.items() if chapter}
     missing = [one for one in manuscripts if one.path not in chapters]
-    stored = set(chapters)
 
     def parse(one: Manuscript) -> Chapter:
         chapter = one.parse()
         prepare(chapter)
-        return chapter
-
-    def parse_here(one: Manuscript) -> Chapter:
-        chapter = parse(one)
         if cache:
-            one.store(cache, write_chapter(chapter))
-            chapter.facts.rebuilt.clear()
-            stored.add(one.path)
+            one.store(cache, chapter)
         return chapter
 
     def write(one: Manuscript) -> Raw:
-        written = Raw(encode(write_chapter(parse(one))))
-        if cache:
-            one.store(cache, written)
-        return written
-
-    def restore(one: Manuscript, written: Raw) -> Chapter:
-        stored.add(one.path)
-        return one.restore(written)
+        return Raw(encode(write_chapter(parse(one))))
 
     if len(missing) < len(manuscripts):
-        read = share_work(missing, parse_here, write, restore)
+        read = share_work(missing, parse, write, Manuscript.restore)
     else:
-        read = share_work(missing, parse_here, write, restore, meanwhile)
+        read = share_work(missing, parse, write, Manuscript.restore, meanwhile)
     chapters |= {chapter.path: chapter for chapter in read}
     if cache:
         for one in manuscripts:
             is_recalled = recalled[one.path] is not None
-            one.keep(
-                cache, chapters[one.path], is_stored=one.path in stored, is_recalled=is_recalled
-            )
+            one.store_at_end(cache, chapters[one.path], is_recalled=is_recalled)
     return [chapters[one.path] for one in manuscripts]
 
 
