@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 Kind = Literal["text", "int", "float", "other"]
 
 
-class Option(Struct, frozen=True):
+class Option(Struct, frozen=True, forbid_unknown_fields=True):
     """An option or a positional argument of a parser."""
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class Option(Struct, frozen=True):
     """Whether `--help` omits it."""
 
 
-class Parser(Struct, frozen=True):
+class Parser(Struct, frozen=True, forbid_unknown_fields=True):
     """The options and arguments of a command line."""
 
     options: tuple[Option, ...] = ()
@@ -60,23 +60,6 @@ class Parser(Struct, frozen=True):
 def read_stored_parser(text: str) -> Parser:
     """Parse a stored parser. Raises ValueError if the JSON is invalid."""
     try:
-        return _read_parser(json.loads(text))
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        return msgspec.json.decode(text, type=Parser)
+    except msgspec.DecodeError as error:
         raise ValueError(f"not a stored parser: {error}") from None
-
-
-def _read_parser(data: Mapping[str, Any]) -> Parser:
-    commands = data.get("commands")
-    others = ("options", "positionals", "commands")
-    return Parser(
-        tuple(map(_read_option, data.get("options", ()))),
-        tuple(map(_read_option, data.get("positionals", ()))),
-        None if commands is None else {name: _read_parser(one) for name, one in commands.items()},
-        **{name: value for name, value in data.items() if name not in others},
-    )
-
-
-def _read_option(data: Mapping[str, Any]) -> Option:
-    choices = data.get("choices")
-    tuples = {"names": tuple(data["names"]), "choices": choices and tuple(choices)}
-    return Option(**{**data, **tuples})
