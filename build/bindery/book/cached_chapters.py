@@ -94,7 +94,7 @@ class Manuscript(Struct, frozen=True):
         return cache.read(f"text of {self.path}", self._list_inputs(), self.restore)
 
     def store(self, cache: Cache, chapter: Chapter) -> None:
-        """Store the chapter and the facts about it that are known."""
+        """Store the chapter with its known facts."""
         cache.store(f"text of {self.path}", self._list_inputs(), write_chapter(chapter))
         chapter.facts.rebuilt.clear()
 

@@ -1,4 +1,4 @@
-"""Draw a diagram with `mmdc`, the program of Mermaid."""
+"""Draw a diagram with `mmdc`, Mermaid's command-line program."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ Ebooks show 1,600."""
 _LOOKED_AT = 100_000
 """Smaller files are not opened."""
 _BEGINNING = 65_536
-"""The header of nearly every picture is in so many bytes."""
+"""Bytes read for the header, which is rarely longer."""
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""The markers of a JPEG behind which its height and width are: ITU-T T.81, table B.1."""
+"""The JPEG markers that height and width follow: ITU-T T.81, table B.1."""
 _PHOTO = 0.6
 """A PNG with more bytes per pixel must be a photo: drawings need a third of this."""
 _Sizes = tuple[tuple[int, int], ...]
@@ -117,8 +117,8 @@ def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 
 def _read_header(beginning: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG or JPEG as they are stored; None if they are not in its beginning.
-    Nearly no book needs Pillow then, which takes longer to load than a chapter to check."""
+    """Stored width and height of a PNG or JPEG; None if its first bytes do not say. Most books then
+    do without Pillow, which takes longer to load than a chapter takes to check."""
     if beginning[:16] == b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" and len(beginning) >= 24:
         width, height = struct.unpack(">II", beginning[16:24])
         return width, height

@@ -88,7 +88,7 @@ class Cache:
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(_hash(text) + b"\n" + text)
-                os.replace(unfinished, path)  # noqa: PTH105 - pathlib takes twice as long
+                os.replace(unfinished, path)  # noqa: PTH105 - pathlib is slow
             except BaseException:
                 os.unlink(unfinished)  # noqa: PTH108
                 raise

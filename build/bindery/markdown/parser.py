@@ -47,10 +47,10 @@ _STOPS = re.compile(
     r"(?:(?<![!w:])|(?<=!)(?=\[)|(?<=w)(?=ww\.)|(?<=http:)|(?<=https:)|(?<=mailto:)|(?<=xmpp:))"
 )
 """Characters at which our inline rules can begin: far fewer than in the parser's own pattern, which
-also stops for other plugins' rules and at every w. The set comes first, because `re` searches for a
-set many times faster than for alternatives."""
+also stops for other plugins' rules and at every w. The set comes first because `re` finds a set
+several times faster than alternatives."""
 _UNDERLINE = re.compile(r"\n[ \t>]*(?:=+|-+)[ \t]*(?:\n|$)")
-"""A line below a heading, a rule or the end of front matter."""
+"""What may underline a heading: also a thematic break, or the end of front matter."""
 _PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
 
 
@@ -136,10 +136,10 @@ def make_parser(maths: bool = False) -> MarkdownIt:
 
 
 def _normalise(state: StateCore) -> None:
-    """The same as the parser's own rule, without its two searches of the whole text; and look for
-    lines below headings."""
+    """Normalise as the parser's own rule does, but faster, and note whether any heading may be
+    underlined."""
     state.src = join_lines(state.src).replace("\0", "\N{REPLACEMENT CHARACTER}")
-    state.env["may_underline"] = _UNDERLINE.search(state.src) is not None
+    state.env["may_have_underlines"] = _UNDERLINE.search(state.src) is not None
 
 
 # --- links, images and tags ------------------------------------------------------------------
@@ -174,8 +174,8 @@ def _mark_tokens(name: str, rule: InlineRule, mark: Mark) -> InlineRule:
 
 
 def _read_inlines(state: StateCore) -> None:
-    """The same as the parser's own rule, but text without any mark, as in most cells of tables, is
-    taken as it is."""
+    """Parse inline text as the parser's own rule does, but take plain text, as in most table cells,
+    as it is."""
     for token in state.tokens:
         if token.type != "inline":
             continue
@@ -354,11 +354,11 @@ def _note_what_is_read(rule: BlockRule, note: Callable[[StateBlock, int], None])
 
 
 def _look_for_underlines(rule: BlockRule) -> BlockRule:
-    """Have the rule for underlined headings, which reads each paragraph to its end, asked only in a
-    text that may have one."""
+    """Skip the rule for underlined headings, which reads every paragraph to its end, in a text that
+    cannot have one."""
 
     def looked(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-        return bool(state.env.get("may_underline", True)) and rule(state, line, end, silent)
+        return bool(state.env.get("may_have_underlines", True)) and rule(state, line, end, silent)
 
     return looked
 
@@ -421,7 +421,7 @@ _INLINE_BEGINNINGS = {
     "gfm_autolink_protocol": ":",
     "gfm_autolink_email": "@",
 }
-"""The characters at which each rule begins. A new rule of the parser is asked everywhere."""
+"""The characters that each inline rule begins with."""
 _LINE_BEGINNINGS = {
     "math_block": "$",
     "fence": "`~",
@@ -433,7 +433,7 @@ _LINE_BEGINNINGS = {
     "html_block": "<",
     "heading": "#",
 }
-"""The same for the start of a line. The other rules, such as that for tables, begin anywhere."""
+"""The characters that a line begins with for each block rule. Tables may begin with any."""
 _MARKS = {
     "math_inline": _mark_formula,
     "backticks": _mark_code,
@@ -449,7 +449,7 @@ _NOTES = {"footnote_def": _note_footnote, "reference": _note_definition}
 
 
 def _wrap_rules(parser: MarkdownIt) -> None:
-    """Have inline rules write down the place of each token, and block rules what has no token."""
+    """Make inline rules record where each token is, and block rules what has no token."""
     for inline in parser.inline.ruler.__rules__:
         if inline.name in _MARKS:
             inline.fn = _mark_tokens(inline.name, inline.fn, _MARKS[inline.name])

@@ -83,15 +83,15 @@ class Passage(Struct, frozen=True):
 
 
 class JoinedProse:
-    """Many texts as one, each behind a line feed, to find words in all of them at once."""
+    """Many texts joined, each after a line feed, so that one search finds a word in all of them."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._text = "".join(f"\n{text}" for text in texts)
         self._starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
 
     def find(self, word: str) -> Iterator[int]:
-        """The numbers of the texts that have the word, from 0. A line feed at its start is that
-        before a line."""
+        """The index of each text that contains the word. A line feed at its start matches before
+        every line, including the first."""
         at = self._text.find(word)
         while at >= 0:
             following = bisect_right(self._starts, at)

@@ -24,8 +24,8 @@ RULE = Rule("foreign-syntax", Severity.WARNING, "syntax of another book tool is 
 
 class _Kind(NamedTuple):
     marks: str
-    """Of these, apart by spaces, one is in every text that the pattern matches, if a line feed is
-    put before the text. All texts are searched for each of them, so the kinds share a few."""
+    """Marks, separated by spaces. Every text that the pattern matches has at least one, when a line
+    feed is put before it. Kinds share marks, because all prose is searched for each."""
     pattern: str
     what: str
     instead: str
@@ -190,7 +190,7 @@ def _find_on_fences(scope: Scope) -> Iterator[tuple[_Kind, Span, str]]:
 
 
 def _group_by_text(kinds: Sequence[_Kind], texts: Sequence[str]) -> Mapping[int, Sequence[_Kind]]:
-    """The kinds whose marks a text has, by the number of the text; few have any."""
+    """The kinds that each text may contain, by its index; most contain none."""
     joined = JoinedProse(texts)
     marks = {mark for kind in kinds for mark in kind.marks.split(" ")}
     marked = {mark: list(joined.find(mark)) for mark in marks}

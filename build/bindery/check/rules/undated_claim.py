@@ -7,7 +7,6 @@ in a line such as "Checked 2026-11." directly below a heading.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
 from bindery.check.rules.rule import Rule, Scope
@@ -26,10 +25,7 @@ _FRONT_DATE = re.compile(r"^(?:date|updated|last_?modified):", re.I | re.M)
 def check(scope: Scope) -> Iterator[Finding]:
     passages = list(scope.iterate_passages())
     prose = JoinedProse([passage.prose.lower() for _, passage in passages])
-    words: dict[int, list[str]] = defaultdict(list)
-    for word in WORDS_OF_NOW:
-        for number in prose.find(word):
-            words[number].append(word)
+    spoken_of_now = {number for word in WORDS_OF_NOW for number in prose.find(word)}
     path = ""
     fronts: dict[int, bool] = {}
     levels: dict[int, int] = {}
@@ -47,12 +43,12 @@ def check(scope: Scope) -> Iterator[Finding]:
         if expected and "20" in passage.text and _CHECKED.search(passage.text):
             fronts[expected] |= has_date(passage.prose)
         expected = 0
-        if number not in words or passage.is_quoted or any(fronts.values()):
+        if number not in spoken_of_now or passage.is_quoted or any(fronts.values()):
             continue
-        for start, end, claim in find_undated(passage.prose, words[number]):
+        for start, end, words in find_undated(passage.prose):
             span = passage.place(start, end)
             if not scope.is_generated(chapter.path, span.line):
-                message = f"'{claim}' has no date, so readers cannot tell when that was"
+                message = f"'{words}' has no date, so readers cannot tell when that was"
                 hint = "write the date, such as 'as of 2026-11', or leave the words out"
                 yield RULE.find(span, message, hint)
 
