@@ -136,6 +136,7 @@ def read_chapters(
     recalled = {one.path: one.recall(cache) for one in manuscripts} if cache else {}
     chapters = {path: chapter for path, chapter in recalled.items() if chapter}
     missing = [one for one in manuscripts if one.path not in chapters]
+    missing.sort(key=lambda one: -len(one.source))  # so that both processes end together
 
     def parse(one: Manuscript) -> Chapter:
         chapter = one.parse()

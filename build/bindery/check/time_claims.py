@@ -48,8 +48,8 @@ WORDS_OF_NOW = {
     "these days": r"these\s+days",
     "recent": rf"{_START}recently(?!,?\s+(?:used|opened)\b)"
     r"|until\s+recently|in\s+recent\s+(?:weeks|months|years)"
-    rf"|(?:has|have|had|was|were|been|just|only)\s+(?:only\s+)?recently\s+(?:been\s+)?{_DONE}"
-    rf"|(?<=[,.(]\s)recently\s+{_DONE}"
+    r"|(?:(?:has|have|had|was|were|been|just|only)\s+(?:only\s+)?recently\s+(?:been\s+)?"
+    rf"|(?<=[,.(]\s)recently\s+){_DONE}"
     rf"|recently\s+{_MADE_KNOWN}(?=\s+(?:(?:an?|the|its|their|as|in|by|to)\b|(?-i:[\dA-Z])))",
     " year": r"(?:earlier|later)\s+this\s+year|(?:last|next|this)\s+year(?![-'’\w])",
     " month": r"(?:last|next|this)\s+month(?![-'’\w])",
@@ -90,14 +90,15 @@ _DAY = (
     rf"(?P<y3>{_YEAR})"
     rf"|(?:the\s+(?P<edge>end|beginning|start)\s+of\s+)?(?P<y4>{_YEAR})(?![\d-])"
 )
-_OLD = re.compile(rf"\b{_SHELF_WORDS}[:,]?\s+(?:the\s+)?(?:{_DAY})\b", re.I)
-_TO_COME = re.compile(
-    r"\b(?:(?:is|are)\s+(?:expected|planned|scheduled|slated|due|supposed|set)\s+"
+_TO_COME = (
+    r"(?:(?:is|are)\s+(?:expected|planned|scheduled|slated|due|supposed|set)\s+"
     r"(?:to\s+\w+\s+(?:\w+\s+){0,2}?|for\s+(?:\w+\s+){0,2}?)?"
     r"|will\s+(?:be\s+(?:\w+ly\s+)?(?:launched|released|available|announced|shipped|supported|out|GA)"
     r"|launch|ship|arrive|emerge|appear|come|start\s+shipping)\s+(?:\w+\s+){0,4}?)"
-    rf"(?:in|by|on|from|around)?\s*(?:{_DAY})\b",
-    re.I,
+    r"(?:in|by|on|from|around)?\s*"
+)
+_CLAIM = re.compile(
+    rf"\b(?:(?P<since>{_SHELF_WORDS}[:,]?\s+(?:the\s+)?)|{_TO_COME})(?:{_DAY})\b", re.I
 )
 _PAST = re.compile(r"\b(?:was|were|had|did)\b", re.I)
 _NOW = re.compile(r"\b(?:is|are|has|have|does|do|can|cannot|costs?|supports?)\b", re.I)
@@ -168,16 +169,16 @@ def _is_general(match: re.Match[str], prose: str) -> bool:
 
 def find_dated(prose: str) -> Iterator[DatedClaim]:
     """The claims of a text that say since when they hold, and the promises that say until when."""
-    for match in _OLD.finditer(prose):
+    for match in _CLAIM.finditer(prose):
         until = _read_day(match)
-        rest = re.split(r"[.!?](?:\s|$)|\n", prose[match.end() : match.end() + 300], maxsplit=1)[0]
-        is_history = _PAST.search(rest) and not _NOW.search(rest)
-        if until is not None and not is_history and not _is_mentioned(match, prose):
-            yield DatedClaim(*match.span(), " ".join(match[0].split()), until, False)
-    for match in _TO_COME.finditer(prose):
-        until = _read_day(match)
-        if until is not None and not _is_mentioned(match, prose):
-            yield DatedClaim(*match.span(), " ".join(match[0].split()), until, True)
+        if until is None or _is_mentioned(match, prose):
+            continue
+        if match["since"]:
+            behind = prose[match.end() : match.end() + 300]
+            rest = re.split(r"[.!?](?:\s|$)|\n", behind, maxsplit=1)[0]
+            if _PAST.search(rest) and not _NOW.search(rest):
+                continue  # history
+        yield DatedClaim(*match.span(), " ".join(match[0].split()), until, not match["since"])
 
 
 def _read_day(match: re.Match[str]) -> date | None:

@@ -90,19 +90,10 @@ _NVLINK_BYTES = frozenset((450, 600, 900, 1800, 3600))
 """Total NVLink GBps of an accelerator, in one direction and both."""
 _TOGETHER = re.compile(r"\b(?:nodes?|total|aggregat\w+|combined|altogether|lanes?|racks?)\b", re.I)
 
-_POWERS = {
-    "K": r"2(?:\*\*|\^)10|1[_,]?024(?!\d)",
-    "M": r"2(?:\*\*|\^)20|1[_,]?024(?:\*\*|\^)2|1[_,]?048[_,]?576",
-    "G": r"2(?:\*\*|\^)30|1[_,]?024(?:\*\*|\^)3|1[_,]?073[_,]?741[_,]?824",
-    "T": r"2(?:\*\*|\^)40|1[_,]?024(?:\*\*|\^)4",
-}
-_EQUALS = r"\s*(?:\(|=|is|are|equals|means|i\.e\.)\s*(?:i\.e\.\s*)?"
 _BINARY_GB = re.compile(
-    "|".join(
-        rf"(?<![\w.,])(?:1\s?)?(?P<{letter}>{letter}B){_EQUALS}`?(?:{power})(?![\d*^])"
-        for letter, power in _POWERS.items()
-    )
-    + r"|(?<![\w.,])1\s?(?P<step>[MGTP]B)\s*(?:=|is|equals|means)\s*1[,_]?024\s?[kKMGT]B\b"
+    r"(?<![\w.,])(?:1\s?(?P<step>[MGTP]B)\s*(?:=|is|equals|means)\s*1[,_]?024\s?[kKMGT]B\b"
+    r"|(?:1\s?)?(?P<unit>[KMGT]B)\s*(?:\(|=|is|are|equals|means|i\.e\.)\s*(?:i\.e\.\s*)?"
+    r"`?(?P<base>2|1[\d_,]*)(?:(?:\*\*|\^)(?P<exponent>\d\d?))?(?![\d*^]))"
 )
 _HERTZ = re.compile(r"(?<=[\d \t\u00a0\u202f-])(?:[MGkKT]h[zZ]|[mgt][hH][zZ]|[MGT]HZ)\b")
 _MAYBE_BINARY = re.compile(r"[KMGTP]B[^.]{0,12}(?:2\*\*|2\^|1[,_]?024|1[,_]?048|1[,_]?073)")
@@ -324,8 +315,12 @@ def _find_contradictions(amounts: Iterable[_Amount], prose: str) -> Iterator[Sli
 def _find_binary_names(text: str) -> Iterator[Slip]:
     """Decimal names of powers of two, such as GB for 2**30."""
     for match in _BINARY_GB.finditer(text):
-        group = next(name for name, value in match.groupdict().items() if value)
+        group = "step" if match["step"] else "unit"
         unit = match[group]
+        if group == "unit":
+            base = int(match["base"].replace("_", "").replace(",", ""))
+            if base ** int(match["exponent"] or 1) != 1024 ** ("KMGT".index(unit[0]) + 1):
+                continue
         right = f"{unit[0]}iB"
         yield Slip(
             match.start(group),

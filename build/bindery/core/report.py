@@ -35,7 +35,7 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
         before, there, after = map(
             show_hidden, (cut[:start], cut[start : start + width], cut[start + width :])
         )
-        lead = "".join("\t" if c == "\t" else " " * measure_width(c) for c in before)
+        lead = "\t".join(" " * measure_width(piece) for piece in before.split("\t"))
         carets = "^" * max(measure_width(there), 1)
         shown = before + there + after
         lines += [f"{margin} |", f"{span.line} | {shown}", f"{margin} | {lead}{carets}"]

@@ -86,7 +86,7 @@ class JoinedProse:
     """Many texts joined, each after a line feed, so that one search finds a word in all of them."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._text = "".join(f"\n{text}" for text in texts)
+        self._text = "\n".join(("", *texts))
         self._starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
 
     def find(self, word: str) -> Iterator[int]:

@@ -42,7 +42,7 @@ _CLASS = r"\.[A-Za-z][\w-]*(?=[\s}])"
 _KEY = r"(?:width|height|target|style|class|align|rel|loading|lang|scale|(?:fig|tbl|data)-[\w-]+)="
 
 _LATEX = _Kind(
-    "\n[ \n\\[",
+    "[",
     r"^\\?\[(?:$|(?=[^\n]*[\\^_=])[^\n]*\]$)",
     "a formula of LaTeX",
     "put it between '$$', and write 'maths: true' in chapters.yaml",
@@ -51,7 +51,7 @@ _LATEX = _Kind(
 
 _INCLUDE = _Kind("{", r"\{\{#\w[^{}\n]*\}\}", "an include of mdBook", _INCLUDED + _OR_CONVERT)
 _SNIPPET = _Kind(
-    "-8<", r'^-+8<-+(?:[ \t]+"[^"\n]*")?$', "a snippet of MkDocs", _INCLUDED + _OR_CONVERT
+    "<", r'^-+8<-+(?:[ \t]+"[^"\n]*")?$', "a snippet of MkDocs", _INCLUDED + _OR_CONVERT
 )
 _IN_PROSE = (
     _Kind("{", r"\{\{#title\b[^{}\n]*\}\}", "a page title of mdBook",
@@ -67,18 +67,18 @@ _IN_PROSE = (
           "what a plugin of MkDocs generates", "write what it generates, or link to it"),
     _Kind("\n:", r"^:{3,}[ \t]*\{?[A-Za-z.#][^\n]*(?:\n:[\w-]+:[^\n]*)*",
           "a container of Docusaurus, Quarto, Pandoc or MyST", _ALERT + _OR_CONVERT),
-    _Kind(f":{HIDDEN} }}{HIDDEN}", rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
+    _Kind(f":{HIDDEN} }}", rf"(?::[\w:+.-]{{1,40}}:|\{{[\w:+.-]{{1,40}}\}})(?={HIDDEN})",
           "a role of Sphinx or MyST",
           "write a link, '[text](path.md#anchor)', or just the code" + _OR_CONVERT),
-    _Kind("\n!!! \n???",
+    _Kind("! ?",
           r'^(?:!!!|\?\?\?\+?) [a-z][\w-]*(?: inline)?(?: end)?(?: "[^"\n]*")?[ \t]*$',
           "an admonition of MkDocs",
           _ALERT + ", or use '<details><summary>' if it folds" + _OR_CONVERT),
     _Kind("\n///", r"^/{3,}[ \t]+[a-z][\w-]*(?:[ \t]*\|[^\n]*)?(?:\n[ \t]+[\w-]+:[^\n]*)*$",
           "a block of PyMdown", _ALERT + _OR_CONVERT),
-    _Kind("\n===", r'^===[!+]? "[^"\n]*"',
+    _Kind("=", r'^===[!+]? "[^"\n]*"',
           "a tab of MkDocs", "write a heading, or '<details><summary>', per tab" + _OR_CONVERT),
-    _Kind("{ )=", rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}|^\([\w:.-]+\)=$",
+    _Kind("{ =", rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}|^\([\w:.-]+\)=$",
           "an anchor of Pandoc, Quarto, MkDocs, mdBook or MyST",
           "remove it, and link to the anchor that GitHub derives from the heading,"
           " or write '<a id=\"NAME\"></a>' above" + _OR_CONVERT),
@@ -88,15 +88,15 @@ _IN_PROSE = (
     _Kind("@", r"\[(?:\w+ )*-?@[A-Za-z\d][^\[\]\n]*\]|(?<![\w@/])@(?:fig|tbl|sec|eq|lst)-[\w-]+",
           "a citation or reference of Pandoc or Quarto",
           "link to the source or section, or write a footnote: '[^1]'"),
-    _Kind("\n*[", r"^\*\[[^\]\n]+\]:[ \t]\S[^\n]*", "an abbreviation of MkDocs",
+    _Kind("*", r"^\*\[[^\]\n]+\]:[ \t]\S[^\n]*", "an abbreviation of MkDocs",
           "remove it, and explain the term in the text or in a glossary"),
-    _Kind("++", r'(?<![\w+])\+\+(?:[a-z0-9-]+|"[^"\n]+")(?:\+(?:[a-z0-9-]+|"[^"\n]+"))*\+\+(?!\w)',
+    _Kind("+", r'(?<![\w+])\+\+(?:[a-z0-9-]+|"[^"\n]+")(?:\+(?:[a-z0-9-]+|"[^"\n]+"))*\+\+(?!\w)',
           "a key of MkDocs", "write '<kbd>Ctrl</kbd>+<kbd>C</kbd>'" + _OR_CONVERT),
-    _Kind("\n[", r"^\[![A-Za-z]+\][^\n]*",
+    _Kind("[", r"^\[![A-Za-z]+\][^\n]*",
           "a callout of Obsidian, which GitHub does not show as an alert",
           "write '> [!NOTE]' (or TIP, IMPORTANT, WARNING, CAUTION) alone on its line, and below it"
           " the title in bold, '> **Title**'"),
-    _Kind("\n[", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
+    _Kind("[", r"^\[(?:toc|TOC|\[(?:toc|TOC)\])\]$",
           "a table of contents of MkDocs or GitLab",
           "remove it: GitHub and the outputs list the headings themselves"),
     _Kind("\n:", r"^:[ \t]+\S+",
@@ -106,7 +106,7 @@ _IN_PROSE = (
     _Kind("{", r"\{%-?[ \t]*[a-z]\w*|\{\{-?[ \t]+[\w.][^{}\n]*\}\}",
           "a tag of Liquid or Jinja, for Jekyll, MyST or Hugging Face",
           "write what it produces"),
-    _Kind("\nimport \n< {",
+    _Kind("\nimport < {",
           r"^import [\w{}, *]+ from [\"'][^\n]*|^</?[A-Z][a-z][\w.]*(?=\s|$)|\{/\*"
           r"|\{#(?:if|each) [^{}\n]*\}|\{:else(?: if)?\b[^{}\n]*\}|\{/(?:if|each)\}",
           "MDX, for Docusaurus or Hugging Face",
@@ -114,7 +114,7 @@ _IN_PROSE = (
     _Kind(":", r":(?<![\w:/.]:)(?:[+-]1|100|[a-z][a-z0-9_+-]+):(?![\w:])",
           "the name of an icon, which the outputs do not draw",
           "use an emoji that GitHub knows, such as ':rocket:', or remove it"),
-    _Kind("== ^", rf"{MARKED}|{INSERTED}|{RAISED}", "a text style of MkDocs or Pandoc",
+    _Kind("= ^", rf"{MARKED}|{INSERTED}|{RAISED}", "a text style of MkDocs or Pandoc",
           "write '<mark>', '<ins>' or '<sup>'" + _OR_CONVERT),
 )  # fmt: skip
 """In this order: what one has matched is no longer there for the next."""

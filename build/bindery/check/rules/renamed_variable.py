@@ -8,12 +8,9 @@ deprecated, is not reported.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterator
 
-from msgspec import Struct
-
+from bindery.check.rules.renamed_variables import RENAMES, Rename
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
 
@@ -32,42 +29,20 @@ _OF_THE_CHANGE = re.compile(
 )
 
 
-class Rename(Struct, frozen=True):
-    """An environment variable and its new name."""
-
-    old: str
-    new: str
-    source: str
-    since: str = ""
-    """The first release with the new name, if known."""
-    note: str = ""
-
-
-@cache
-def load_renames() -> Mapping[str, Rename]:
-    """Renamed variables by their old names."""
-    import tomllib  # needed only when a name may match
-
-    text = (Path(__file__).parent / "renamed_variables.toml").read_text(encoding="utf-8")
-    entries = tomllib.loads(text)["variable"]
-    return {entry["old"]: Rename(**entry) for entry in entries}
-
-
-@cache
-def _make_pattern() -> re.Pattern[str]:
-    names = "|".join(sorted(load_renames(), reverse=True))
-    return re.compile(rf"(?<![A-Za-z0-9_])(?:{names})(?![A-Za-z0-9_])")
+_NAME = re.compile(r"[A-Z](?<![A-Za-z0-9_].)[A-Z0-9]*_[A-Z0-9_]*(?![A-Za-z0-9_])")
+"""Any name of a variable. What is around a letter is looked at after it, which is faster."""
 
 
 def find_old_names(text: str, around: str = "") -> Iterator[tuple[re.Match[str], Rename]]:
     """Old names in a text that is not about the change. `around` is the rest of what a reader sees
     there, such as the other cells of the row."""
-    matches = list(_make_pattern().finditer(text)) if "_" in text else []  # all have one
+    names = _NAME.finditer(text) if "_" in text else ()
+    matches = [match for match in names if match[0] in RENAMES]
     seen = f"{text}\n{around}"
     if not matches or _OF_THE_CHANGE.search(seen):
         return
     for match in matches:
-        rename = load_renames()[match[0]]
+        rename = RENAMES[match[0]]
         if not re.search(rf"(?<![\w-]){re.escape(rename.new)}(?!\w)", seen):
             yield match, rename
 
@@ -100,7 +75,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         if not scope.is_generated(span.path, span.line):
             places.setdefault((span.path, rename.old), []).append(span)
     for (_, old), spans in places.items():
-        yield _report(min(spans), len(spans) - 1, load_renames()[old])
+        yield _report(min(spans), len(spans) - 1, RENAMES[old])
 
 
 def _find_places(scope: Scope) -> Iterator[tuple[Span, Rename]]:
