@@ -13,10 +13,10 @@ from functools import cache
 
 from msgspec import Struct
 
-_MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\.?"
+from bindery.markdown.prose import to_lower
+
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTH = rf"(?:{'|'.join(_MONTHS)})[a-z]*\.?"
 _YEAR = r"20[0-4]\d"
 
 _DATED = re.compile(
@@ -50,7 +50,7 @@ WORDS_OF_NOW = {
     r"|until\s+recently|in\s+recent\s+(?:weeks|months|years)"
     r"|(?:(?:has|have|had|was|were|been|just|only)\s+(?:only\s+)?recently\s+(?:been\s+)?"
     rf"|(?<=[,.(]\s)recently\s+){_DONE}"
-    rf"|recently\s+{_MADE_KNOWN}(?=\s+(?:(?:an?|the|its|their|as|in|by|to)\b|(?-i:[\dA-Z])))",
+    rf"|(?P<known>recently\s+{_MADE_KNOWN})",
     " year": r"(?:earlier|later)\s+this\s+year|(?:last|next|this)\s+year(?![-'’\w])",
     " month": r"(?:last|next|this)\s+month(?![-'’\w])",
     "soon": rf"(?:will\s+soon\s+be|soon\s+to\s+be)\s+{_TO_BE_DONE}|coming\s+soon"
@@ -74,9 +74,12 @@ WORDS_OF_NOW = {
     r"|(?:(?<=\bwhich\s)|(?<=\bbut\s)|(?<=\band\s)|(?<=ically\s))at\s+the\s+moment(?=\s+\w)",
     "today": rf"{_START}today,?\s+(?:most|many|almost|nearly|all|no|there|only)",
 }
-"""What says "now", by a word that has to be in the text, in lower case."""
+"""What says "now", by a word that has to be in the text. This and what follows is for text in lower
+case, in which `re` finds words faster than if it has to ignore case."""
 
-_TOLD = re.compile(r"\b(?:if|when|whether|that|which|who)\s+(?:\w+\s+){0,2}$", re.I)
+_MADE_KNOWN_NOW = re.compile(r"\s+(?:(?:an?|the|its|their|as|in|by|to)\b|[\dA-Z])")
+"""What is behind the words for something made known if they are no adjective."""
+_TOLD = re.compile(r"\b(?:if|when|whether|that|which|who)\s+(?:\w+\s+){0,2}$")
 
 _SHELF_WORDS = (
     r"(?:as\s+of|(?:last\s+)?(?:checked|verified|reviewed|updated|up\s+to\s+date|current|correct"
@@ -84,24 +87,22 @@ _SHELF_WORDS = (
 )
 _DAY = (
     rf"(?P<y1>{_YEAR})-(?P<m1>\d\d)(?:-(?P<d1>\d\d))?"
-    rf"|(?:(?P<d2>\d{{1,2}})\s+)?(?P<m2>{_MONTH})(?:\s+(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?,?)?"
+    rf"|(?:(?P<d2>\d{{1,2}})\s+)?(?P<m2>{_MONTH.lower()})(?:\s+(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?,?)?"
     rf"[\s-]+(?P<y2>{_YEAR})"
-    rf"|(?P<part>Q[1-4]|H[12]|early|mid|late|spring|summer|autumn|fall|winter)[\s-]+(?:of\s+)?"
+    rf"|(?P<part>q[1-4]|h[12]|early|mid|late|spring|summer|autumn|fall|winter)[\s-]+(?:of\s+)?"
     rf"(?P<y3>{_YEAR})"
     rf"|(?:the\s+(?P<edge>end|beginning|start)\s+of\s+)?(?P<y4>{_YEAR})(?![\d-])"
 )
 _TO_COME = (
     r"(?:(?:is|are)\s+(?:expected|planned|scheduled|slated|due|supposed|set)\s+"
     r"(?:to\s+\w+\s+(?:\w+\s+){0,2}?|for\s+(?:\w+\s+){0,2}?)?"
-    r"|will\s+(?:be\s+(?:\w+ly\s+)?(?:launched|released|available|announced|shipped|supported|out|GA)"
+    r"|will\s+(?:be\s+(?:\w+ly\s+)?(?:launched|released|available|announced|shipped|supported|out|ga)"
     r"|launch|ship|arrive|emerge|appear|come|start\s+shipping)\s+(?:\w+\s+){0,4}?)"
     r"(?:in|by|on|from|around)?\s*"
 )
-_CLAIM = re.compile(
-    rf"\b(?:(?P<since>{_SHELF_WORDS}[:,]?\s+(?:the\s+)?)|{_TO_COME})(?:{_DAY})\b", re.I
-)
-_PAST = re.compile(r"\b(?:was|were|had|did)\b", re.I)
-_NOW = re.compile(r"\b(?:is|are|has|have|does|do|can|cannot|costs?|supports?)\b", re.I)
+_CLAIM = re.compile(rf"\b(?:(?P<since>{_SHELF_WORDS}[:,]?\s+(?:the\s+)?)|{_TO_COME})(?:{_DAY})\b")
+_PAST = re.compile(r"\b(?:was|were|had|did)\b")
+_NOW = re.compile(r"\b(?:is|are|has|have|does|do|can|cannot|costs?|supports?)\b")
 
 _PARTS = {
     "q1": 3, "q2": 6, "q3": 9, "q4": 12, "h1": 6, "h2": 12,
@@ -129,69 +130,70 @@ def has_date(prose: str) -> bool:
 
 def find_undated(prose: str) -> Iterator[tuple[int, int, str]]:
     """The words that say "now", with their start and end; none in a text that has a date."""
-    lowered = prose.lower()
+    lowered = to_lower(prose)
     places = [
-        match
+        match.span()
         for word in WORDS_OF_NOW
         if word in lowered
-        for match in _compile_words(word).finditer(prose)
-        if not _is_general(match, prose) and not _is_mentioned(match, prose)
+        for match in _compile_words(word).finditer(lowered)
+        if _is_of_now(match, prose) and not _is_mentioned(*match.span(), prose)
     ]
     if not places or has_date(prose):
         return
-    end = -1
-    for match in sorted(places, key=lambda match: (match.start(), -match.end())):
-        if match.start() >= end:
-            end = match.end()
-            yield *match.span(), " ".join(match[0].split())
+    last = -1
+    for start, end in sorted(places, key=lambda place: (place[0], -place[1])):
+        if start >= last:
+            last = end
+            yield start, end, " ".join(prose[start:end].split())
 
 
 @cache
 def _compile_words(word: str) -> re.Pattern[str]:
     """Compiled when the word is met: all of them take longer than most chapters need."""
-    return re.compile(rf"(?:\b|(?=\n))(?:{WORDS_OF_NOW[word]})\b", re.I)
+    return re.compile(rf"\b(?:{WORDS_OF_NOW[word]})\b")
 
 
-def _is_mentioned(match: re.Match[str], prose: str) -> bool:
+def _is_mentioned(start: int, end: int, prose: str) -> bool:
     """Whether the words are in quotation marks: the text speaks of them."""
-    before = prose[match.start() - 1 : match.start()] if match.start() else ""
-    behind = prose[match.end() : match.end() + 1]
+    before, behind = prose[:start][-1:], prose[end : end + 1]
     return bool(before) and before in "\"'“‘«„" and bool(behind) and behind in "\"'”’»“,."
 
 
-def _is_general(match: re.Match[str], prose: str) -> bool:
-    """Whether the words speak of any time, such as "if it was recently changed"."""
-    words = match[0].lower()
-    before = prose[max(match.start() - 80, 0) : match.start()]
-    is_of_any_time = "recently" in words or "yet" in words or "just" in words
-    return is_of_any_time and _TOLD.search(before) is not None
+def _is_of_now(match: re.Match[str], prose: str) -> bool:
+    """Whether the words speak of the day of writing, unlike "if it was recently changed"."""
+    words, before = match[0], match.string[max(match.start() - 80, 0) : match.start()]
+    if match.groupdict().get("known") and not _MADE_KNOWN_NOW.match(prose, match.end()):
+        return False
+    may_be_of_any_time = "recently" in words or "yet" in words or "just" in words
+    return not (may_be_of_any_time and _TOLD.search(before))
 
 
 def find_dated(prose: str) -> Iterator[DatedClaim]:
     """The claims of a text that say since when they hold, and the promises that say until when."""
-    for match in _CLAIM.finditer(prose):
+    lowered = to_lower(prose)
+    for match in _CLAIM.finditer(lowered):
+        start, end = match.span()
         until = _read_day(match)
-        if until is None or _is_mentioned(match, prose):
+        if until is None or _is_mentioned(start, end, prose):
             continue
         if match["since"]:
-            behind = prose[match.end() : match.end() + 300]
-            rest = re.split(r"[.!?](?:\s|$)|\n", behind, maxsplit=1)[0]
+            rest = re.split(r"[.!?](?:\s|$)|\n", lowered[end : end + 300], maxsplit=1)[0]
             if _PAST.search(rest) and not _NOW.search(rest):
                 continue  # history
-        yield DatedClaim(*match.span(), " ".join(match[0].split()), until, not match["since"])
+        yield DatedClaim(start, end, " ".join(prose[start:end].split()), until, not match["since"])
 
 
 def _read_day(match: re.Match[str]) -> date | None:
     """The last day of the time that is named; None if there is no such day."""
-    part = (match["part"] or "").lower()
     year = int(match["y1"] or match["y2"] or match["y3"] or match["y4"])
     if match["m1"]:
         month = int(match["m1"])
     elif match["m2"]:
-        short = match["m2"][:3].lower()
-        month = next((n for n, name in enumerate(_MONTHS, 1) if name[:3].lower() == short), 0)
+        month = _MONTHS.index(match["m2"][:3].title()) + 1
     else:
-        month = _PARTS.get(part, 1 if match["edge"] in ("beginning", "start") else 12)
+        month = _PARTS.get(
+            match["part"] or "", 1 if match["edge"] in ("beginning", "start") else 12
+        )
     if not 1 <= month <= 12:
         return None
     day = int(match["d1"] or match["d2"] or match["d3"] or 0)

@@ -27,8 +27,10 @@ _NUMBER_BEFORE = re.compile(
     r"(?:(?<=\d-)|(?<=\d[x×])|(?<![\w.,/=:#&-]))(?P<number>\d[\d,]*(?:\.\d+)?)"
     r"(?P<gap>\+?[ \t\u00a0\u202f-]?)$"
 )
-_BYTE_LIKE = re.compile(r"[bB](?<=[kKmMgGtTpPiI][bB])(?:\b|ps|PS|s)")
-"""Part of every unit of bits or bytes; passages without it are skipped early."""
+UNIT_LIKE = re.compile(
+    r"[bBpPzZ](?:(?<=[kKmMgGtTpPiI][bB])(?:\b|ps|PS|s)|(?<=[Ff]lop)|(?<=FLOP)|(?<=hz)|(?<=HZ))"
+)
+"""Part of every unit that is looked at; most passages have none."""
 
 _MODEL_BEFORE = re.compile(r"\b[A-Z][A-Za-z]{0,9}[ -]?\d{1,4}[A-Za-z]{0,4}[ -](?:[A-Z]\w*[ -])?$")
 """A product name: an amount after it belongs to the name, as in A100 80GB."""
@@ -95,7 +97,7 @@ _BINARY_GB = re.compile(
     r"|(?:1\s?)?(?P<unit>[KMGT]B)\s*(?:\(|=|is|are|equals|means|i\.e\.)\s*(?:i\.e\.\s*)?"
     r"`?(?P<base>2|1[\d_,]*)(?:(?:\*\*|\^)(?P<exponent>\d\d?))?(?![\d*^]))"
 )
-_HERTZ = re.compile(r"(?<=[\d \t\u00a0\u202f-])(?:[MGkKT]h[zZ]|[mgt][hH][zZ]|[MGT]HZ)\b")
+_HERTZ = re.compile(r"(?<=[\d \t\u00a0\u202f-])(?:[kKMGTmgt]hz|[MGTmgt]HZ)\b")
 _MAYBE_BINARY = re.compile(r"[KMGTP]B[^.]{0,12}(?:2\*\*|2\^|1[,_]?024|1[,_]?048|1[,_]?073)")
 
 _PER = re.compile(
@@ -123,21 +125,13 @@ class Slip(Struct, frozen=True):
 
 def find_slips(passage: Passage) -> Iterator[Slip]:
     """The wrong units of a passage in reading order."""
-    text = passage.text
-    has_bytes = _BYTE_LIKE.search(text) is not None
-    has_flops = "FLOP" in text or "flop" in text or "Flop" in text
-    has_hertz = "hz" in text or "HZ" in text
-    if not (has_bytes or has_flops or has_hertz):
-        return
-    prose = passage.prose
-    slips: list[Slip] = []
-    if has_bytes:
-        if _MAYBE_BINARY.search(text):
-            slips += _find_binary_names(text)
-        slips += _find_in_bytes(prose)
-    if has_flops:
+    text, prose = passage.text, passage.prose
+    slips = list(_find_in_bytes(prose))
+    if _MAYBE_BINARY.search(text):
+        slips += _find_binary_names(text)
+    if "flop" in text.lower():
         slips += _find_flops(prose)
-    if has_hertz:
+    if "hz" in text or "HZ" in text:
         slips += _find_hertz(prose)
     yield from sorted(slips, key=lambda slip: (slip.start, slip.end))
 

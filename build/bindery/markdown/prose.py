@@ -82,6 +82,11 @@ class Passage(Struct, frozen=True):
         return Span(self._chapter.path, line, col, max(last - first, 1))
 
 
+def to_lower(text: str) -> str:
+    """Text in lower case, as long as before: only one letter would become two."""
+    return text.replace("İ", "I").lower()
+
+
 class JoinedProse:
     """Many texts joined, each after a line feed, so that one search finds a word in all of them."""
 
@@ -97,6 +102,14 @@ class JoinedProse:
             following = bisect_right(self._starts, at)
             yield following - 1
             at = self._text.find(word, self._starts[following])
+
+    def search(self, pattern: re.Pattern[str]) -> Iterator[int]:
+        """The same for a pattern."""
+        match = pattern.search(self._text)
+        while match:
+            following = bisect_right(self._starts, match.start())
+            yield following - 1
+            match = pattern.search(self._text, self._starts[following])
 
 
 class Fence(Struct, frozen=True):

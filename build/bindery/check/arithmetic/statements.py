@@ -42,6 +42,8 @@ class Statement(Struct, frozen=True):
     """Whether the right side is in brackets after its result: `320 GB (80 * 4)`."""
 
 
+SIGNS = ("=", "≈", " ~ ", "≃", "≅", "⇒", "equals")
+"""What may state an equality."""
 _MAYBE = re.compile(
     r"(?:[\d)%.²³¹⁰-⁹]\s*|\d ?[A-Za-zµ/]{1,9}\s*|\w\s+)"
     r"(?:=[=>~]?|[≈≃≅⇒]|~=|(?<=\s)~(?=\s)|equals\b)"
@@ -97,15 +99,7 @@ def read_statements(text: str, codes: tuple[tuple[int, int], ...] = ()) -> tuple
 
 def has_sign(text: str) -> bool:
     """Whether the text has a sign that may state an equality; a fast first test."""
-    return (
-        "=" in text
-        or "≈" in text
-        or " ~ " in text
-        or "≃" in text
-        or "≅" in text
-        or "⇒" in text
-        or "equals" in text
-    )
+    return any(sign in text for sign in SIGNS)
 
 
 def _read_sentence(text: str, codes: Sequence[tuple[int, int]]) -> Iterator[Statement]:

@@ -36,8 +36,7 @@ _NAME = re.compile(r"[A-Z](?<![A-Za-z0-9_].)[A-Z0-9]*_[A-Z0-9_]*(?![A-Za-z0-9_])
 def find_old_names(text: str, around: str = "") -> Iterator[tuple[re.Match[str], Rename]]:
     """Old names in a text that is not about the change. `around` is the rest of what a reader sees
     there, such as the other cells of the row."""
-    names = _NAME.finditer(text) if "_" in text else ()
-    matches = [match for match in names if match[0] in RENAMES]
+    matches = [match for match in _NAME.finditer(text) if match[0] in RENAMES]
     seen = f"{text}\n{around}"
     if not matches or _OF_THE_CHANGE.search(seen):
         return
@@ -80,7 +79,7 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _find_places(scope: Scope) -> Iterator[tuple[Span, Rename]]:
     for chapter, passage in scope.iterate_passages():
-        if passage.is_quoted:
+        if passage.is_quoted or "_" not in passage.text:
             continue
         for match, rename in find_old_names(passage.text, chapter.lines[passage.line - 1]):
             yield passage.place(*match.span()), rename

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from bindery.check.rules.rule import Rule, Scope
 from bindery.check.time_claims import WORDS_OF_NOW, find_undated, has_date
 from bindery.core.model import Chapter, Finding, Severity
-from bindery.markdown.prose import JoinedProse
+from bindery.markdown.prose import JoinedProse, to_lower
 
 RULE = Rule("undated-claim", Severity.WARNING, "a claim about the present has no date")
 
@@ -24,7 +24,7 @@ _FRONT_DATE = re.compile(r"^(?:date|updated|last_?modified):", re.I | re.M)
 
 def check(scope: Scope) -> Iterator[Finding]:
     passages = list(scope.iterate_passages())
-    prose = JoinedProse([passage.prose.lower() for _, passage in passages])
+    prose = JoinedProse([to_lower(passage.prose) for _, passage in passages])
     spoken_of_now = {number for word in WORDS_OF_NOW for number in prose.find(word)}
     path = ""
     fronts: dict[int, bool] = {}

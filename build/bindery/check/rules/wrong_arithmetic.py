@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Chapter, Finding, Severity, Span
+from bindery.markdown.prose import JoinedProse
 
 if TYPE_CHECKING:
     from bindery.check.arithmetic.statements import Statement
@@ -35,9 +36,12 @@ _EMPHASIS = re.compile(r"(?<![\w)*])\*{1,3}(?=[\w(~$€£])|(?<=[\w)%])\*{1,3}(?
 def check(scope: Scope) -> Iterator[Finding]:
     # Imported here because other commands do not need it.
     from bindery.check.arithmetic.judging import Verdict
-    from bindery.check.arithmetic.statements import has_sign, read_statements
+    from bindery.check.arithmetic.statements import SIGNS, has_sign, read_statements
 
-    for chapter, passage in scope.iterate_passages():
+    passages = list(scope.iterate_passages())
+    prose = JoinedProse([passage.text for _, passage in passages])
+    for number in sorted({number for sign in (*SIGNS, " (") for number in prose.find(sign)}):
+        chapter, passage = passages[number]
         for statement in read_statements(passage.text, passage.codes):
             if statement.verdict is Verdict.FAILS:
                 span = passage.place(statement.start, statement.end)

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bindery.check.rules.rule import Rule, Scope
-from bindery.check.units_in_prose import find_slips
+from bindery.check.units_in_prose import UNIT_LIKE, find_slips
 from bindery.core.model import Finding, Severity
+from bindery.markdown.prose import JoinedProse
 
 RULE = Rule("wrong-unit", Severity.WARNING, "a number has the wrong unit")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    for chapter, passage in scope.iterate_passages():
+    passages = list(scope.iterate_passages())
+    for number in JoinedProse([passage.text for _, passage in passages]).search(UNIT_LIKE):
+        chapter, passage = passages[number]
         if passage.is_quoted:
             continue
         for slip in find_slips(passage):
