@@ -103,7 +103,8 @@ def tokenise(source: str, *, maths: bool) -> tuple[list[Token], Notes]:
 
 
 _PLAIN_URL = re.compile(r"(?:https?://[a-z0-9.-]{1,60}/)?[\w./#?=&-]*", re.ASCII)
-_PLAIN_DESTINATION = re.compile(r"\(([^\s()<>\\&]+)\)")
+_PLAIN_LINK = re.compile(r"\[(?P<text>[^\[\]]+)\]\((?P<url>[^\s()<>\\&\x00-\x1f\x7f]+)\)")
+"""A link as most are, if no inline rule begins in its text."""
 
 
 class _Parser(MarkdownIt):
@@ -216,6 +217,26 @@ def _read_maths_fences(state: StateCore) -> None:
             token.type = "math_block"
 
 
+def _read_plain_links(rule: InlineRule) -> InlineRule:
+    """Make the rule for links take a plain one as a whole, which is several times faster."""
+
+    def read(state: StateInline, silent: bool) -> bool:
+        plain = _PLAIN_LINK.match(state.src, state.pos, state.posMax)
+        if plain is None or _STOPS.search(plain["text"]):
+            return rule(state, silent)
+        if not silent:
+            url, (at, end) = plain["url"], plain.span("url")
+            token = state.push("link_open", "a", 1)
+            token.attrs = {"href": state.md.normalizeLink(url)}
+            token.meta = {"at": at, "end": end, "typed": url, "destination": url, "how": "inline"}
+            state.push("text", "", 0).content = plain["text"]
+            state.push("link_close", "a", -1)
+        state.pos = plain.end()
+        return True
+
+    return read
+
+
 def _mark_link(state: StateInline, start: int, index: int) -> None:
     token = state.tokens[index]
     src, helpers = state.src, state.md.helpers
@@ -224,11 +245,7 @@ def _mark_link(state: StateInline, start: int, index: int) -> None:
     label_end = helpers.parseLinkLabel(state, start + is_image, not is_image)
     meta = {"at": start, "end": end, "typed": "", "destination": "", "how": "reference"}
     position = label_end + 1
-    plain = _PLAIN_DESTINATION.match(src, position)
-    if plain and plain.end() == end:
-        at, stop = plain.span(1)
-        meta = {"at": at, "end": stop, "typed": plain[1], "destination": plain[1], "how": "inline"}
-    elif position < end and src[position] == "(" and src[end - 1] == ")":
+    if position < end and src[position] == "(" and src[end - 1] == ")":
         position += 1
         while src[position].isspace():
             position += 1
@@ -453,6 +470,8 @@ def _wrap_rules(parser: MarkdownIt) -> None:
     for inline in parser.inline.ruler.__rules__:
         if inline.name in _MARKS:
             inline.fn = _mark_tokens(inline.name, inline.fn, _MARKS[inline.name])
+        if inline.name == "link":
+            inline.fn = _read_plain_links(inline.fn)
     for block in parser.block.ruler.__rules__:
         if block.name in _NOTES:
             block.fn = _note_what_is_read(block.fn, _NOTES[block.name])
