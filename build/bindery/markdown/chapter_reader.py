@@ -101,25 +101,20 @@ class _ChapterReader:
         self.code_blocks: list[tuple[str, str | None]] = []
 
     def read(self, tokens: list[Token], title: str) -> Chapter:
-        in_cell = False
         for index, token in enumerate(tokens):
             match token.type:
+                case "inline":
+                    if token.map is not None and tokens[index - 1].type in ("th_open", "td_open"):
+                        self.locator.enter_cell(token)
+                    self._read_inline(token)
                 case "heading_open":
                     self._read_heading(token, tokens[index + 1])
-                case "th_open" | "td_open":
-                    in_cell = True
-                case "th_close" | "td_close":
-                    in_cell = False
                 case "table_open":
                     token.meta["id"] = self._count("table")
                     self.tables.append((token.meta["id"], _count_rows(tokens, index)))
                 case "fence" | "code_block":
                     token.meta["id"] = self._count("code")
                     self.code_blocks.append((token.meta["id"], token.content))
-                case "inline":
-                    if in_cell and token.map is not None:
-                        self.locator.enter_cell(token)
-                    self._read_inline(token)
                 case "math_block" | "math_block_label":
                     assert token.map is not None
                     token.meta["span"] = Span(self.path, token.map[0] + 1, 1, 2)

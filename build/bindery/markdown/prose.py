@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Literal
 
@@ -26,6 +26,13 @@ _PassageRow = tuple[PassageKind, str, str, Ranges, Ranges, int, bool, int]
 _FenceRow = tuple[str, str, str, int, Span, bool]
 _Passages, _Fences = tuple[_PassageRow, ...], tuple[_FenceRow, ...]
 """Passages and blocks of code as they are stored, without their chapter."""
+
+_KINDS: Mapping[str, PassageKind] = {
+    "heading_open": "heading",
+    "th_open": "cell",
+    "td_open": "cell",
+}
+"""Passages that are not paragraphs, by what opens them."""
 
 HIDDEN = "\N{REPLACEMENT CHARACTER}"
 """Replaces each character of a code span or formula in `Passage.prose`."""
@@ -147,27 +154,20 @@ def read_passages(chapter: Chapter) -> tuple[Passage, ...]:
 
 
 def _iterate_passages(chapter: Chapter) -> Iterator[_PassageRow]:
-    kind: PassageKind = "paragraph"
+    before = ""
     quotes = 0
     for index, token in enumerate(chapter.tokens):
         match token.type:
-            case "heading_open":
-                kind = "heading"
-            case "paragraph_open":
-                kind = "paragraph"
-            case "tr_open":
-                kind = "cell"
-            case "tr_close":
-                kind = "paragraph"
+            case "inline" if token.map is not None:
+                text, prose, codes, formulas = _join_text(token.children or [])
+                if text.strip():
+                    kind, line = _KINDS.get(before, "paragraph"), token.map[0] + 1
+                    yield kind, text, prose, codes, formulas, line, quotes > 0, index
             case "blockquote_open":
                 quotes += 1
             case "blockquote_close":
                 quotes -= 1
-            case "inline" if token.map is not None:
-                text, prose, codes, formulas = _join_text(token.children or [])
-                if text.strip():
-                    line = token.map[0] + 1
-                    yield kind, text, prose, codes, formulas, line, quotes > 0, index
+        before = token.type
 
 
 def is_diagram(info: str) -> bool:

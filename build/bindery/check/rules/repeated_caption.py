@@ -62,8 +62,8 @@ def _list_titles(chapter: Chapter) -> Iterator[tuple[Span, str]]:
     if not any(link.kind == "image" for link in chapter.links):
         return
     for token in chapter.tokens:
-        pieces = token.children or []
-        if any(piece.type == "text" and piece.content.strip() for piece in pieces):
+        pieces = token.children
+        if not pieces or any(piece.type == "text" and piece.content.strip() for piece in pieces):
             continue  # inside a sentence, a title is not a caption
         for child in pieces:
             title = str(child.attrs.get("title") or "")
