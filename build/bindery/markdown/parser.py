@@ -440,6 +440,7 @@ _INLINE_BEGINNINGS = {
 }
 """The characters that each inline rule begins with."""
 _LINE_BEGINNINGS = {
+    "front_matter": "-",
     "math_block": "$",
     "fence": "`~",
     "blockquote": ">",
