@@ -144,14 +144,14 @@ class Tree:
 
     def read_beginning(self, path: str, size: int) -> bytes:
         """At most so many bytes of a file."""
-        with (self.root / path).open("rb") as file:
-            return file.read(size)
+        return self.read_ends(path, size, 0)[0]
 
-    def read_end(self, path: str, size: int) -> bytes:
-        """At most so many bytes at the end of a file."""
-        with (self.root / path).open("rb") as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - size, 0))
-            return file.read()
+    def read_ends(self, path: str, first: int, last: int) -> tuple[bytes, bytes]:
+        """At most so many bytes at the beginning and at the end of a file."""
+        with open(f"{self.root}/{path}", "rb", buffering=0) as file:  # noqa: PTH123 - pathlib is slow
+            beginning = file.read(first)
+            file.seek(max(file.seek(0, os.SEEK_END) - last, 0))
+            return beginning, file.read(last)
 
     def read_lines(self, path: str) -> Sequence[str]:
         """The lines of a text file, read once; none of a file that cannot be read."""

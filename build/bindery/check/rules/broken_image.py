@@ -45,12 +45,12 @@ def _find_fault(tree: Tree, path: str) -> str:
 
     Looks for the end marker and does not decode pixels: images break in interrupted copies.
     """
-    kind = find_image_format(tree.read_beginning(path, 4096))
+    beginning, end = tree.read_ends(path, 4096, 1024)
+    kind = find_image_format(beginning)
     if not kind:
         return "is not an image: its first bytes match no known format"
     if kind == "svg":
         return tree.derive(path, "fault", str, find_drawing_fault)
-    end = tree.read_end(path, 1024)
     whole = {"png": b"IEND" in end, "jpeg": b"\xff\xd9" in end}
     return "" if whole.get(kind, True) else f"is truncated: {kind.upper()} without an end marker"
 
