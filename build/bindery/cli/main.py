@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
 import traceback
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -119,9 +117,6 @@ def _find_root_argument() -> Path:
 
 def main() -> None:
     """Run the program and exit."""
-    # A build keeps millions of objects until it ends. Garbage collection would take a seventh of
-    # the time and free nothing.
-    gc.disable()
     # File names may be invalid UTF-8, and a terminal may not support every character.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -145,16 +140,3 @@ def main() -> None:
         traceback.print_exc()
         print("this is a bug in bindery; please report it with the lines above", file=sys.stderr)
         sys.exit(BUG)
-
-
-def start() -> None:
-    """Run the program and end its process at once. Python's own way out first frees millions of
-    objects."""
-    try:
-        main()
-    except SystemExit as end:
-        with suppress(OSError):  # Python then reports what could not be written
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(end.code if isinstance(end.code, int) else 0)
-        raise

@@ -111,7 +111,7 @@ def _build(
         wanted = outputs or [one for one in ORDER if one in inspection.config.formats]
         for number, output in enumerate(wanted):
             if number:
-                gc.collect()  # main turns automatic collection off
+                gc.collect()  # automatic collection is off
             path = folder / ("site" if output == "html" else f"{inspection.config.name}.{output}")
             findings: Sequence[Finding] = ()
             if output == "html":
