@@ -78,7 +78,7 @@ WORDS_OF_NOW = {
 case, in which `re` finds words faster than if it has to ignore case."""
 
 _MADE_KNOWN_NOW = re.compile(r"\s+(?:(?:an?|the|its|their|as|in|by|to)\b|[\dA-Z])")
-"""What is behind the words for something made known if they are no adjective."""
+"""What follows "recently released" if that is said of something, and is no adjective."""
 _TOLD = re.compile(r"\b(?:if|when|whether|that|which|who)\s+(?:\w+\s+){0,2}$")
 
 _SHELF_WORDS = (
@@ -191,9 +191,8 @@ def _read_day(match: re.Match[str]) -> date | None:
     elif match["m2"]:
         month = _MONTHS.index(match["m2"][:3].title()) + 1
     else:
-        month = _PARTS.get(
-            match["part"] or "", 1 if match["edge"] in ("beginning", "start") else 12
-        )
+        is_start = match["edge"] in ("beginning", "start")
+        month = _PARTS.get(match["part"] or "", 1 if is_start else 12)
     if not 1 <= month <= 12:
         return None
     day = int(match["d1"] or match["d2"] or match["d3"] or 0)

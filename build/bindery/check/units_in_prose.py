@@ -95,7 +95,7 @@ _TOGETHER = re.compile(r"\b(?:nodes?|total|aggregat\w+|combined|altogether|lanes
 _BINARY_GB = re.compile(
     r"(?<![\w.,])(?:1\s?(?P<step>[MGTP]B)\s*(?:=|is|equals|means)\s*1[,_]?024\s?[kKMGT]B\b"
     r"|(?:1\s?)?(?P<unit>[KMGT]B)\s*(?:\(|=|is|are|equals|means|i\.e\.)\s*(?:i\.e\.\s*)?"
-    r"`?(?P<base>2|1[\d_,]*)(?:(?:\*\*|\^)(?P<exponent>\d\d?))?(?![\d*^]))"
+    r"`?(?P<base>2|1[\d_,]{0,16})(?:(?:\*\*|\^)(?P<exponent>\d\d?))?(?![\d*^]))"
 )
 _HERTZ = re.compile(r"(?<=[\d \t\u00a0\u202f-])(?:[kKMGTmgt]hz|[MGTmgt]HZ)\b")
 _MAYBE_BINARY = re.compile(r"[KMGTP]B[^.]{0,12}(?:2\*\*|2\^|1[,_]?024|1[,_]?048|1[,_]?073)")

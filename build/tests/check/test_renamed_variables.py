@@ -22,6 +22,7 @@ def test_the_list_is_whole_and_leads_to_no_old_name() -> None:
     ("text", "around"),
     [
         ("set TORCH_NCCL_BLOCKING_WAIT and MY_NCCL_BLOCKING_WAIT", ""),
+        ("NCCL_BLOCKING_WAIT2, NCCL_BLOCKING_WAITs and xNCCL_BLOCKING_WAIT", ""),
         ("NCCL_BLOCKING_WAIT, now TORCH_NCCL_BLOCKING_WAIT", ""),
         ("NCCL_BLOCKING_WAIT", "| NCCL_BLOCKING_WAIT | TORCH_NCCL_BLOCKING_WAIT |"),
         ("NCCL_BLOCKING_WAIT was renamed", ""),
