@@ -29,8 +29,12 @@ class Staleness(Struct, frozen=True):
 
 def read_methods(tree: Tree, tools: Iterable[ToolEntry]) -> Mapping[str, int | None]:
     """The METHOD of each tool, read from its source; None if it cannot be read."""
+
+    def read(source: bytes) -> tuple[int | None]:
+        return (read_method(source.decode("utf-8", "replace")),)
+
     return {
-        tool.name: read_method(tree.read_bytes(tool.path).decode("utf-8", "replace"))
+        tool.name: tree.derive(tool.path, "METHOD", tuple[int | None], read)[0]
         if tree.find_kind(tool.path) == "file"
         else None
         for tool in tools
