@@ -74,11 +74,11 @@ WORDS_OF_NOW = {
     r"|(?:(?<=\bwhich\s)|(?<=\bbut\s)|(?<=\band\s)|(?<=ically\s))at\s+the\s+moment(?=\s+\w)",
     "today": rf"{_START}today,?\s+(?:most|many|almost|nearly|all|no|there|only)",
 }
-"""What says "now", by a word that has to be in the text. This and what follows is for text in lower
-case, in which `re` finds words faster than if it has to ignore case."""
+"""Patterns of what says "now", each with a word that every match contains. Like those below, they
+are for text in lower case: `re` is slower when it ignores case."""
 
 _MADE_KNOWN_NOW = re.compile(r"\s+(?:(?:an?|the|its|their|as|in|by|to)\b|[\dA-Z])")
-"""What follows "recently released" if that is said of something, and is no adjective."""
+"""What follows "recently released" when it is a verb, not an adjective; for text as it is typed."""
 _TOLD = re.compile(r"\b(?:if|when|whether|that|which|who)\s+(?:\w+\s+){0,2}$")
 
 _SHELF_WORDS = (
@@ -155,7 +155,7 @@ def _compile_words(word: str) -> re.Pattern[str]:
 
 def _is_mentioned(start: int, end: int, prose: str) -> bool:
     """Whether the words are in quotation marks: the text speaks of them."""
-    before, behind = prose[:start][-1:], prose[end : end + 1]
+    before, behind = prose[max(start - 1, 0) : start], prose[end : end + 1]
     return bool(before) and before in "\"'“‘«„" and bool(behind) and behind in "\"'”’»“,."
 
 

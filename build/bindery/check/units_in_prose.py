@@ -30,7 +30,7 @@ _NUMBER_BEFORE = re.compile(
 UNIT_LIKE = re.compile(
     r"[bBpPzZ](?:(?<=[kKmMgGtTpPiI][bB])(?:\b|ps|PS|s)|(?<=[Ff]lop)|(?<=FLOP)|(?<=hz)|(?<=HZ))"
 )
-"""Part of every unit that is looked at; most passages have none."""
+"""Every unit that is checked contains this, and most passages do not."""
 
 _MODEL_BEFORE = re.compile(r"\b[A-Z][A-Za-z]{0,9}[ -]?\d{1,4}[A-Za-z]{0,4}[ -](?:[A-Z]\w*[ -])?$")
 """A product name: an amount after it belongs to the name, as in A100 80GB."""

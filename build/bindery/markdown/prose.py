@@ -32,7 +32,7 @@ _KINDS: Mapping[str, PassageKind] = {
     "th_open": "cell",
     "td_open": "cell",
 }
-"""Passages that are not paragraphs, by what opens them."""
+"""The kind of a passage by the token before it; any other makes a paragraph."""
 
 HIDDEN = "\N{REPLACEMENT CHARACTER}"
 """Replaces each character of a code span or formula in `Passage.prose`."""
@@ -90,7 +90,7 @@ class Passage(Struct, frozen=True):
 
 
 def to_lower(text: str) -> str:
-    """Text in lower case, as long as before: only one letter would become two."""
+    """Text in lower case with its length unchanged: `lower` alone makes two characters of İ."""
     return text.replace("İ", "I").lower()
 
 

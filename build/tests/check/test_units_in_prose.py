@@ -1,7 +1,7 @@
 """Units in prose: which are certainly wrong, and which only look so."""
 
 import pytest
-from bindery.check.units_in_prose import Slip, find_slips
+from bindery.check.units_in_prose import UNIT_LIKE, Slip, find_slips
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.prose import read_passages
 from hypothesis import given
@@ -64,8 +64,10 @@ def find_in(source: str) -> list[tuple[str, str]]:
     ],
 )
 def test_a_wrong_unit_is_found(text: str, marked: str, advice: str) -> None:
-    """A unit that cannot be is marked with its number, and the right one is told."""
+    """A unit that cannot be is marked with its number, and the right one is told. The rule reads
+    only passages in which the pattern for any unit is found."""
     assert (marked, advice) in find_in(text)
+    assert UNIT_LIKE.search(text)
 
 
 @pytest.mark.parametrize(

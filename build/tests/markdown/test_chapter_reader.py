@@ -165,6 +165,7 @@ def test_no_text_breaks_the_parser(source: str) -> None:
 
 @given(MARKDOWN)
 @example("wwww.a.org www.a.org (www.b.org) mailto:x@y.z xmpp:a@b.c https://d.e http:f ![a](b) !c")
+@example("[*a* `b` & <c>](d) [e &amp; f](g) [h\ni](j) [k](\x01l) [m](n&amp;o) [p](q(r)) [s](t\\)u)")
 def test_no_inline_rule_is_passed_by(source: str) -> None:
     """Our parser stops at fewer characters than the library's, and renders the same."""
 

@@ -43,7 +43,7 @@ class Statement(Struct, frozen=True):
 
 
 SIGNS = ("=", "≈", " ~ ", "≃", "≅", "⇒", "equals")
-"""What may state an equality."""
+"""Signs that may state an equality; `equals` counts as one."""
 _MAYBE = re.compile(
     r"(?:[\d)%.²³¹⁰-⁹]\s*|\d ?[A-Za-zµ/]{1,9}\s*|\w\s+)"
     r"(?:=[=>~]?|[≈≃≅⇒]|~=|(?<=\s)~(?=\s)|equals\b)"

@@ -1,7 +1,7 @@
-"""Environment variables that go by another name today, as their sources say on 2026-11-21.
+"""Renamed environment variables, as documented by their sources on 2026-11-21.
 
-The old ones still work in many releases, or are ignored without a word, so that no run fails and
-nobody notices.
+Many releases still accept the old names, others ignore them silently: no run fails, so nobody
+notices.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Rename(Struct, frozen=True):
 
     old: str
     new: str
-    """An option of a command where no variable has taken its place."""
+    """A command-line option where no variable replaces the old one."""
     source: str
     since: str = ""
     """The first release with the new name, if known."""
@@ -138,4 +138,4 @@ _RENAMES = (
 )
 
 RENAMES = {rename.old: rename for rename in _RENAMES}
-"""By the old names."""
+"""By old name."""
