@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date
+from contextlib import suppress
+from datetime import date, timedelta
 from functools import cache
 
 from msgspec import Struct
@@ -195,8 +196,8 @@ def _read_day(match: re.Match[str]) -> date | None:
         month = _PARTS.get(match["part"] or "", 1 if is_start else 12)
     if not 1 <= month <= 12:
         return None
-    day = int(match["d1"] or match["d2"] or match["d3"] or 0)
-    import calendar  # few chapters need it
-
-    last = calendar.monthrange(year, month)[1]
-    return date(year, month, day or last) if day <= last else None
+    if day := match["d1"] or match["d2"] or match["d3"]:
+        with suppress(ValueError):
+            return date(year, month, int(day))
+        return None
+    return date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)

@@ -46,21 +46,20 @@ _MEMORY_BEFORE = re.compile(
     r"(?:\s+(?:about|around|up\s+to|only|over|some))?\s*[~<>≈]?\s*$"
 )
 _HELD_BEFORE = re.compile(
-    r"\b(?:memory|RAM|VRAM|cache|file|checkpoint|buffer|page|weights|model)\s+"
+    r"\b(?:memory|ram|vram|cache|file|checkpoint|buffer|page|weights|model)\s+"
     r"(?:of|has|holds|takes|needs|occupies)(?:\s+(?:about|around|up\s+to|only|over|some))?"
-    r"\s*[~<>≈]?\s*$",
-    re.I,
+    r"\s*[~<>≈]?\s*$"
 )
-_DENSITY = re.compile(r"\b(?:dies?|chips?|density|densities|DIMMs?|modules?|NAND|flash)\b", re.I)
+_DENSITY = re.compile(r"\b(?:dies?|chips?|density|densities|dimms?|modules?|nand|flash)\b")
+"""Like others that are used with `lower`, for text in lower case: `re` is slower when it ignores
+case."""
 _SPEED = re.compile(
-    r"\b(?:bandwidth|throughput|networks?|links?|interconnects?|EFA|InfiniBand|Ethernet|NVLink|RoCE"
-    r"|NICs?|speeds?|\w+-?directional(?:ly)?|duplex)\b",
-    re.I,
+    r"\b(?:bandwidth|throughput|networks?|links?|interconnects?|efa|infiniband|ethernet|nvlink|roce"
+    r"|nics?|speeds?|\w+-?directional(?:ly)?|duplex)\b"
 )
 _RATE_BEFORE = re.compile(
     r"\b(?:bandwidth|throughput)\s+(?:(?:of|is|was|at|reaches|hits)\s+)"
-    r"(?:(?:about|around|roughly|nearly|only|over|up\s+to|at\s+least|just)\s+)?[~<>≈]?\s*$",
-    re.I,
+    r"(?:(?:about|around|roughly|nearly|only|over|up\s+to|at\s+least|just)\s+)?[~<>≈]?\s*$"
 )
 _RATE_BEHIND = re.compile(r"\s+of\s+(?:\w+\s+)?bandwidth\b(?!\s+(?:a|per|each)\b)")
 _SPAN_OF_TIME = re.compile(
@@ -68,7 +67,7 @@ _SPAN_OF_TIME = re.compile(
     r"|buffer|transfer|block|data\b|HBM|memory\b|GPUs?\b|cards?\b|nodes?\b|disks?\b|drives?\b)"
 )
 """Words after an amount that is not the bandwidth named before it."""
-_TRAFFIC = re.compile(r"\b(?:month\w*|dai?ly|day|egress|quota|payloads?|messages?|sizes?)\b", re.I)
+_TRAFFIC = re.compile(r"\b(?:month\w*|dai?ly|day|egress|quota|payloads?|messages?|sizes?)\b")
 
 _DIFFERENCE = re.compile(
     r"\b(?:label\w*|sold|means?|meant|call\w*|actual\w*|really|decimal|binary|named?|not|\w+n't"
@@ -90,7 +89,7 @@ _NVLINK_BEFORE = re.compile(
 )
 _NVLINK_BYTES = frozenset((450, 600, 900, 1800, 3600))
 """Total NVLink GBps of an accelerator, in one direction and both."""
-_TOGETHER = re.compile(r"\b(?:nodes?|total|aggregat\w+|combined|altogether|lanes?|racks?)\b", re.I)
+_TOGETHER = re.compile(r"\b(?:nodes?|total|aggregat\w+|combined|altogether|lanes?|racks?)\b")
 
 _BINARY_GB = re.compile(
     r"(?<![\w.,])(?:1\s?(?P<step>[MGTP]B)\s*(?:=|is|equals|means)\s*1[,_]?024\s?[kKMGT]B\b"
@@ -110,7 +109,7 @@ _RATE_OF_WORK = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?]\s+")
 _EXPLAINED = re.compile(
-    r"(?:lower|small|capital|upper|plural|means|stands? for|abbreviat\w+|notation)", re.I
+    r"(?:lower|small|capital|upper|plural|means|stands? for|abbreviat\w+|notation)"
 )
 
 
@@ -209,7 +208,7 @@ def _judge_bytes(amount: _Amount) -> Slip | None:
         near = f"{before[-40:]} {behind[:40]}"
         if behind.lstrip().startswith("of ") or _is_memory(before, behind):
             return None
-        if not _SPEED.search(near):
+        if not _SPEED.search(near.lower()):
             return None
         prefix = f"{capital}{amount.binary}"
         advice = amount.write(f"{prefix}{base}ps")
@@ -256,7 +255,7 @@ def _judge_rate(amount: _Amount) -> Slip | None:
     giga = amount.value * {"G": 1, "T": 1000}.get(capital, 0)
     if giga not in (_PORT_BITS if base == "B" else _NVLINK_BYTES):
         return None
-    if _TOGETHER.search(f"{before} {behind}"):
+    if _TOGETHER.search(f"{before} {behind}".lower()):
         return None
     port = _PORT.match(behind) or _PORT_BEFORE.search(before[-40:])
     if base == "B" and port is not None and _BITS[port["name"]] == giga:
@@ -271,11 +270,12 @@ def _judge_rate(amount: _Amount) -> Slip | None:
 
 def _is_memory(before: str, behind: str) -> bool:
     """Whether the context makes an amount a capacity, and not that of a single chip."""
-    if _DENSITY.search(f"{before[-30:]} {behind[:30]}"):
+    if _DENSITY.search(f"{before[-30:]} {behind[:30]}".lower()):
         return False
     if _MEMORY_BEHIND.match(behind) or _MEMORY_BEFORE.search(before):
         return True
-    return bool(_HELD_BEFORE.search(before)) and not _SPEED.search(behind[:40])
+    is_held = _HELD_BEFORE.search(before.lower())
+    return bool(is_held) and not _SPEED.search(behind[:40].lower())
 
 
 def _is_rate(before: str, behind: str) -> bool:
@@ -285,7 +285,7 @@ def _is_rate(before: str, behind: str) -> bool:
         return False
     if _RATE_BEHIND.match(behind):
         return True
-    return bool(_RATE_BEFORE.search(before)) and not _SPAN_OF_TIME.match(behind)
+    return bool(_RATE_BEFORE.search(before.lower())) and not _SPAN_OF_TIME.match(behind)
 
 
 def _find_contradictions(amounts: Iterable[_Amount], prose: str) -> Iterator[Slip]:
@@ -350,7 +350,7 @@ def _is_named_a_rate(match: re.Match[str], prose: str, start: int, end: int) -> 
         return False
     around = f"{prose[max(match.start() - 100, start) : match.start()]} "
     around += prose[match.end() : min(match.end() + 60, end)]
-    return bool(_RATE_OF_WORK.search(around)) and not _EXPLAINED.search(around)
+    return bool(_RATE_OF_WORK.search(around)) and not _EXPLAINED.search(around.lower())
 
 
 def _judge_flops(match: re.Match[str], prose: str, is_rate: bool) -> Slip | None:

@@ -91,15 +91,12 @@ def _cut_around(source: str, start: int, width: int) -> tuple[str, int, int]:
 
 def measure_width(text: str) -> int:
     """Columns that a text occupies in a monospaced font; Chinese characters take two."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0
+    return len(text) + sum(
+        -1
         if unicodedata.combining(c) or unicodedata.category(c) in ("Mn", "Me", "Cf")
-        else 2
-        if unicodedata.east_asian_width(c) in "WF"
-        else 1
+        else unicodedata.east_asian_width(c) in "WF"
         for c in text
+        if not c.isascii()
     )
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 RULE = Rule("broken-image", Severity.ERROR, "an image file is damaged or not an image")
 
-_OUTSIDE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//|\s*(?:file|javascript):", re.I)
-_SCRIPT = re.compile(r"\s*javascript:", re.I)
+_OUTSIDE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//|\s*(?:file|javascript):")
+_SCRIPT = re.compile(r"\s*javascript:")
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"\xff\xd8\xff", "jpeg"),
@@ -76,7 +76,7 @@ def _find_active_part(drawing: Element) -> str:
             if name.startswith("on"):
                 return f"is an SVG with the event handler {name}"
             loads = name in ("href", "src") and tag != "a"
-            if ("//" in value or ":" in value) and (_OUTSIDE if loads else _SCRIPT).match(value):
+            if (_OUTSIDE if loads else _SCRIPT).match(value.lower()):
                 return f"is an SVG that loads '{value}'"
     return ""
 
