@@ -51,8 +51,7 @@ _HELD_BEFORE = re.compile(
     r"\s*[~<>≈]?\s*$"
 )
 _DENSITY = re.compile(r"\b(?:dies?|chips?|density|densities|dimms?|modules?|nand|flash)\b")
-"""Like others that are used with `lower`, for text in lower case: `re` is slower when it ignores
-case."""
+"""Searched in text in lower case: `re` is slower when it ignores case."""
 _SPEED = re.compile(
     r"\b(?:bandwidth|throughput|networks?|links?|interconnects?|efa|infiniband|ethernet|nvlink|roce"
     r"|nics?|speeds?|\w+-?directional(?:ly)?|duplex)\b"
