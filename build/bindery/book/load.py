@@ -90,7 +90,7 @@ def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Find
 
 def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
     other = tree.find_other_case(path)
-    if other:
+    if other and other != path:
         return f"did you mean '{other}'? the case of letters counts"
     listed = {entry.path for entry in config.chapters}
     there = [p for p in tree.walk_files(config.folder) if p.endswith(MARKDOWN) and p not in listed]

@@ -365,7 +365,7 @@ class _Reader:
     def _keys(self, node: Node, what: str, place: str, needed: Iterable[str] = ()) -> Any:
         """A mapping with the keys that may be at a place, each read by its own reader."""
         readers, values = self.shapes[place], {}
-        entries = self._split_mapping(node, what)
+        entries = self._split_mapping(node, what, f"its keys: {', '.join(readers)}")
         # Where the chapters are is known before their paths are read.
         for key in sorted(entries, key=lambda key: key != "folder"):
             key_node, value_node = entries[key]
@@ -388,9 +388,9 @@ class _Reader:
             for name, (_, value) in self._split_mapping(node, what).items()
         }
 
-    def _split_mapping(self, node: Node, what: str) -> dict[str, tuple[Node, Node]]:
+    def _split_mapping(self, node: Node, what: str, hint: str = "") -> dict[str, tuple[Node, Node]]:
         if not isinstance(node, MappingNode):
-            raise self._wrong(node, f"{what} should be a mapping of keys to values")
+            raise self._wrong(node, f"{what} should be a mapping of keys to values", hint)
         entries: dict[str, tuple[Node, Node]] = {}
         for key_node, value_node in node.value:
             key = str(key_node.value)
@@ -541,7 +541,7 @@ class _Reader:
             lines.setdefault(entry.path, entry.span.line)
         for move in filter(None, moves):
             if move.new not in lines:
-                hint = suggest(move.new, lines, "list it under 'parts'")
+                hint = suggest(move.new, lines, "list it under 'parts', or remove this line")
                 self._report(move.span, f"'{move.new}' is not a chapter of this book", hint)
             if move.old in lines:
                 message = f"'{move.old}' is listed under 'moved', but is still a chapter"

@@ -506,12 +506,13 @@ def _read_margin(page: Any, name: str) -> list[str]:
 
 def test_heads_of_pages_say_part_and_chapter(long: LaidOut) -> None:
     """Left pages say part and chapter, right pages section and chapter: where a chapter begins
-    below the end of another one, those with which the page begins."""
+    below the end of another one, those with which the page begins. Small capitals are typed in
+    lower case, so that what is copied has no capitals inside words."""
     document = long.document
     start = next(n for n, page in enumerate(document.pages) if "three--three" in page.anchors)
     heads = [_read_margin(page, "@top") for page in document.pages[start : start + 3]]
     assert "Two" in heads[0]
-    assert sorted(heads[1:]) == [["Same", "Three"], ["Second part", "Three"]]
+    assert sorted(heads[1:]) == [["Same", "Three"], ["second part", "Three"]]
 
 
 def test_a_page_that_begins_with_a_chapter_names_it(small: LaidOut) -> None:
@@ -529,7 +530,7 @@ def test_a_page_that_begins_inside_a_table_says_so(long: LaidOut) -> None:
     last = next(n for n in range(first, len(pages)) if not rows[n]) - 1
     assert last > first
     assert [n for n, label in enumerate(labels) if label] == [*range(first + 1, last + 1)]
-    assert labels[last] == ["Table 2.1, continued"]
+    assert labels[last] == ["table 2.1, continued"]
 
 
 def test_every_kind_of_link_is_in_the_pdf(

@@ -248,6 +248,14 @@ def test_a_lenient_build_says_what_it_lost(
     assert "dist/site: incomplete, 2 things lost: 0 headings, " in ended.stdout
 
 
+def test_a_moved_chapter_that_cannot_be_read(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A lenient build has no page at its old address, as it has none at the new one."""
+    root = make_book({"README.md": "# A\n", "new.md": "# B\n"}, extra="moved: {old.md: new.md}\n")
+    (root / "new.md").write_bytes(b"Caf\xe9\n")
+    assert run_bindery("html", "--lenient", folder=root).status == 0
+    assert not (root / "dist/site/old.html").exists()
+
+
 def hash_folder(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):

@@ -76,6 +76,8 @@ _IN_PROSE = (
           _ALERT + ", or use '<details><summary>' if it folds" + _OR_CONVERT),
     _Kind("\n///", r"^/{3,}[ \t]+[a-z][\w-]*(?:[ \t]*\|[^\n]*)?(?:\n[ \t]+[\w-]+:[^\n]*)*$",
           "a block of PyMdown", _ALERT + _OR_CONVERT),
+    _Kind("<", r"^<{7}(?: \S[^\n]*)?$", "the mark of a conflict in git",
+          "choose one of the versions, and remove the marks"),
     _Kind("=", r'^===[!+]? "[^"\n]*"',
           "a tab of MkDocs", "write a heading, or '<details><summary>', per tab" + _OR_CONVERT),
     _Kind("{ =", rf"(?<!\{{)\{{:?[ \t]*{_ID}[^{{}}\n]*\}}|^\([\w:.-]+\)=$",

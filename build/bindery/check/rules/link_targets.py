@@ -84,7 +84,8 @@ def _judge(scope: Scope, link: Link, resolution: Resolution) -> tuple[Rule, str,
     match resolution:
         case NothingThere(nearest=nearest):
             rule = MISSING_IMAGE if link.is_image else DEAD_LINK
-            message = f"there is no {'image' if link.is_image else 'file'} '{link.destination}'"
+            file = link.destination.partition("#")[0]
+            message = f"there is no {'image' if link.is_image else 'file'} '{file}'"
             hint = "correct the path" + ("" if link.is_image else ", or remove the link")
             hint = f"did you mean '{nearest}'?" if nearest else hint
             return rule, message, hint

@@ -49,8 +49,8 @@ def check(scope: Scope) -> Iterator[Finding]:
         span = Span(FILE, text.count("\n", 0, match.start()) + 1)
         change = describe_change(text, written, "the book")
         yield RULE.find(span, "this list is not what the book contains", f"{change}; {_HINT}")
-    else:  # what `bindery fill` wrote leads somewhere
-        text = _CONTENTS.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
+    # The list is not the author's.
+    text = _CONTENTS.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
     skill = parse_chapter(FILE, text)
     others = [replace(chapter, links=(), definitions=()) for chapter in scope.book.chapters]
     links = resolve_book(

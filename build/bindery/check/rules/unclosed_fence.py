@@ -1,7 +1,9 @@
-"""unclosed-fence: no line closes a code block, so the rest of the chapter is shown as code.
+"""unclosed-fence: no line closes a code block or a comment, so the rest of the chapter is shown as
+code or not at all.
 
 The closing line has nothing but backticks or tildes, at least as many as the opening line. In a
-list item it is indented like the opening line, and in a quote it starts with `>` too.
+list item it is indented like the opening line, and in a quote it starts with `>` too. A comment
+ends with `-->`.
 
 Not reported is a block that the end of its list item or quote closes.
 """
@@ -11,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bindery.check.rules.rule import Rule, Scope
-from bindery.core.model import Finding, Severity
+from bindery.core.model import Chapter, Finding, Severity, Span
 
-RULE = Rule("unclosed-fence", Severity.ERROR, "a code block is never closed")
+RULE = Rule("unclosed-fence", Severity.ERROR, "a code block or a comment is never closed")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -23,3 +25,17 @@ def check(scope: Scope) -> Iterator[Finding]:
             if not fence.info:
                 hint += "; if this line should close a block, compare it with the fences above"
             yield RULE.find(fence.opening, "this code block is never closed", hint)
+    for chapter in scope.book.chapters:
+        for line in _find_open_comments(chapter):
+            span = Span(chapter.path, line + 1, chapter.lines[line].find("<!--") + 1, 4)
+            hint = "close it with '-->': GitHub hides everything from here to the end"
+            yield RULE.find(span, "this comment is never closed", hint)
+
+
+def _find_open_comments(chapter: Chapter) -> Iterator[int]:
+    """The lines, from 0, on which a comment begins that has no end."""
+    if "<!--" in chapter.source:
+        for token in chapter.tokens:
+            is_comment = token.type == "html_block" and token.content.lstrip().startswith("<!--")
+            if is_comment and "-->" not in token.content and token.map is not None:
+                yield token.map[0]

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument(
-    "folder", type=click.Path(path_type=Path), metavar="DIR", help="The folder of the book."
+    "folder",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="DIR",
+    help="The folder of the book.",
 )
 @click.option(
     "--convert", is_flag=True, help="Rewrite the syntax of the other tool as GitHub Markdown."

@@ -26,6 +26,8 @@ def write_moved(site: Site, frames: Frames) -> Iterator[tuple[str, str]]:
     """For each chapter that has moved, its old path and a page that redirects to the new one."""
     config = site.config
     for move in config.moved:
+        if move.new not in site.places:  # it cannot be read
+            continue
         old = find_page(move.old, config.folder)
         new = site.places[move.new]
         target = quote_path(relate(new, old))

@@ -531,7 +531,8 @@ class _Writer:
         target = self.resolved.find_target(link)
         href = self.dialect.write_href(target, self.chapter) if target is not None else None
         if href is None:
-            self.out.append('<span class="dead">')
+            # What is there may have no address: files have none without `repository`.
+            self.out.append("<span>" if target else '<span class="dead">')
             self.links.append("</span>")
             return
         if isinstance(target, ToWeb):

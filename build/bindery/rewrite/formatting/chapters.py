@@ -119,6 +119,7 @@ def _join_paragraphs(chapter: Chapter, *, maths: bool) -> Iterator[_Change]:
             tokens[index - 1].type != "paragraph_open"
             or len(typed) != end - first
             or end - first < 2
+            or any(part.lstrip().startswith("|") for part in typed)  # meant as a table
         ):
             continue
         if not all(
