@@ -16,7 +16,6 @@ class Cell(Struct, frozen=True):
     text: str
     """As a reader sees it."""
     span: Span
-    is_bold: bool = False
 
 
 class TypedTable(Struct, frozen=True):
@@ -110,9 +109,7 @@ def _read_cell(token: Token, span: Span) -> Cell:
     children = token.children or []
     texts = ("text", "text_special", "code_inline", "emoji")
     text = "".join(child.content for child in children if child.type in texts)
-    shown = [child for child in children if child.type != "text" or child.content.strip()]
-    is_bold = bool(shown) and shown[0].type == "strong_open" and shown[-1].type == "strong_close"
-    return Cell(" ".join(text.split()), span, is_bold)
+    return Cell(" ".join(text.split()), span)
 
 
 # --- mistakes in tables ---------------------------------------------------------------

@@ -49,4 +49,4 @@ def test_cells_are_what_a_reader_sees() -> None:
     (table,) = read_tables(parse_chapter("a.md", source))
     ((name, memory),) = table.rows
     assert (name.text, memory.text) == ("A c", "~1 & 2")
-    assert (name.span.line, name.span.col, name.is_bold) == (3, 3, False)
+    assert (name.span.line, name.span.col) == (3, 3)
