@@ -147,10 +147,9 @@ def gather_site(
     places = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
     paths = [config.cover, *(path for _, path in list_images(inspection.resolved))]
     dialect = SiteDialect(config, edition, places, read_sizes(inspection.tree, paths))
-    exhibits = list_exhibits(inspection)
     folder = tools.find_tools_folder(config, inspection.tree)
     refs = read_refs(config.root)
-    texts = Texts(inspection, dialect, exhibits, progress, cache)
+    texts = Texts(inspection, dialect, list_exhibits(inspection), progress, cache)
     days: Mapping[str, str] = {}
     editions: Editions | None = None
     shelf_tools: tuple[ToolPage, ...] = ()
@@ -178,7 +177,6 @@ def gather_site(
             for which, part in enumerate(inspection.book.parts)
             for number, chapter in enumerate(part.chapters)
         },
-        exhibits,
         shelf_tools,
         folder,
         days,

@@ -14,7 +14,6 @@ from bindery.check.inspect import Inspection
 from bindery.core.config import Config
 from bindery.core.model import Book, Chapter
 from bindery.render.addresses import quote_path, relate
-from bindery.render.numbering import Exhibit
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.reading import Section
 from bindery.render.site.tools import ToolPage
@@ -107,7 +106,6 @@ class Site(Struct, frozen=True):
     """Those of the chapters, by their path."""
     standing: Mapping[str, tuple[int, int]]
     """By page of a chapter: the index of its part, and its index in the part."""
-    exhibits: tuple[Exhibit, ...]
     tools: tuple[ToolPage, ...]
     tools_folder: str
     days: Mapping[str, str]
