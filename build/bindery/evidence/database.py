@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bindery.core.model import Finding, Span
 from bindery.core.suggestions import suggest
+from bindery.evidence.lineage.dialect import quote_name
 from bindery.evidence.tables import Cell, Table, find_fault
 from bindery.evidence.views import View
 
@@ -40,10 +41,10 @@ class EvidenceDatabase:
 
     def add_table(self, name: str, columns: Iterable[str], rows: Iterable[Sequence[Cell]]) -> None:
         self.columns[name] = tuple(columns)
-        names = [_quote(column) for column in self.columns[name]]
-        self._connection.execute(f"CREATE TABLE {_quote(name)} ({', '.join(names)})")
+        names = [quote_name(column) for column in self.columns[name]]
+        self._connection.execute(f"CREATE TABLE {quote_name(name)} ({', '.join(names)})")
         marks = ", ".join("?" * len(names))
-        self._connection.executemany(f"INSERT INTO {_quote(name)} VALUES ({marks})", rows)
+        self._connection.executemany(f"INSERT INTO {quote_name(name)} VALUES ({marks})", rows)
 
     def find_columns(self, view: View) -> Mapping[str, tuple[str, ...]]:
         """The columns of each table that a view reads."""
@@ -141,7 +142,3 @@ class EvidenceDatabase:
         nearest = suggest(word, [column for group in used.values() for column in group])
         listed = "; ".join(f"{name} has {', '.join(group)}" for name, group in used.items())
         return f"{nearest} {listed}".strip()
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
