@@ -17,7 +17,6 @@ import gc
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -77,17 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def heed_signals() -> None:
-    """Have signals heeded that tests send. A shell that starts pytest in the background, or by
-    nohup, has it ignore some, and what it starts as well."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
-    for number, handler in usual.items():
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, handler)
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    heed_signals()
     config.addinivalue_line("markers", "cases(name): run once for each case of a fixture file")
 
 

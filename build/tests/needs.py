@@ -4,6 +4,7 @@ one line for each thing that is missing, which says how to install it."""
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -73,7 +74,17 @@ def git(root: Path, *arguments: str) -> str:
     return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
 
 
+def heed_signals() -> None:
+    """Have signals heeded that tests send. A shell that starts pytest in the background, or by
+    nohup, has it ignore some, and what it starts as well."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    for number, handler in usual.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    heed_signals()
     config.addinivalue_line("markers", "needs(*things): skip where a program or package is missing")
 
 

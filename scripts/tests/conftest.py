@@ -29,19 +29,6 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 Completed = subprocess.CompletedProcess[str]
 
 
-def heed_signals() -> None:
-    """Undo the ignoring of signals: pytest inherits it, and passes it on, if a shell starts it in
-    the background or with nohup."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
-    for number, handler in usual.items():
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, handler)
-
-
-def pytest_configure() -> None:
-    heed_signals()
-
-
 @pytest.fixture(scope="session")
 def load_tool() -> Callable[[str], ModuleType]:
     """Import a tool from its path under scripts/, as a module of its own."""
