@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from bindery import __version__
 from bindery.check.finding_identity import Identity, identify_finding
+from bindery.check.rules import CHECKS
 from bindery.check.rules.rule import Rule
 from bindery.core.model import Finding, Severity, Span
 from bindery.core.report import LineReader, write_json
@@ -26,15 +27,10 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _FINGERPRINT = "findingIdentity/v1"
 
 
-def format_sarif(
-    findings: Sequence[Finding],
-    rules: Iterable[Rule],
-    read_line: LineReader,
-    prefix: str = "",
-) -> str:
+def format_sarif(findings: Sequence[Finding], read_line: LineReader, prefix: str = "") -> str:
     """One run with all rules and these findings. `prefix` is the book's folder in its repository,
     where the paths of results start."""
-    descriptors = [_describe_rule(rule) for rule in rules]
+    descriptors = [_describe_rule(rule) for rule in CHECKS]
     known = {descriptor["id"] for descriptor in descriptors}
     others = sorted({finding.rule for finding in findings} - known)
     descriptors += [

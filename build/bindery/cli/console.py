@@ -208,12 +208,10 @@ def print_findings(
             stream.write(format_github(findings, _find_prefix(inspection.config.root)))
             print(last, file=sys.stderr)
         case Format.SARIF:
-            from bindery.check.rules import CHECKS
             from bindery.check.sarif import format_sarif
 
             prefix = _find_prefix(inspection.config.root)
-            text = format_sarif(findings, CHECKS, inspection.tree.read_line, prefix)
-            stream.write(text)
+            stream.write(format_sarif(findings, inspection.tree.read_line, prefix))
             print(last, file=sys.stderr)
         case Format.TEXT:
             stream.write(format_text(findings, inspection.tree.read_line, last))

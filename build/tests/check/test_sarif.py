@@ -53,7 +53,7 @@ def test_each_report_is_sarif(run_bindery: Runner, name: str) -> None:
 def test_a_result_has_the_form_of_the_standard() -> None:
     """Rule, level, message, place and fingerprint, named as SARIF 2.1.0 names them."""
     finding = Finding(Span("a.md", 1, 4, 6), "dead-link", "gone", "mend it")
-    (result,) = read_results(format_sarif([finding], CHECKS, lambda span: "an [x](y)"))
+    (result,) = read_results(format_sarif([finding], lambda span: "an [x](y)"))
     assert result == {
         "ruleId": "dead-link",
         "ruleIndex": [rule.id for rule in CHECKS].index("dead-link"),
@@ -76,7 +76,7 @@ def test_columns_are_counted_in_utf_16() -> None:
     """A character beyond the first 65,536 counts twice, as editors that read SARIF count it."""
     line = "\N{ROCKET}\N{ROCKET} [x](y)"
     finding = Finding(Span("a.md", 1, 4, 6), "dead-link", "gone")
-    (result,) = read_results(format_sarif([finding], CHECKS, lambda span: line))
+    (result,) = read_results(format_sarif([finding], lambda span: line))
     region = find_place(result)["region"]
     units = line.encode("utf-16-le")
     start, end = 2 * (region["startColumn"] - 1), 2 * (region["endColumn"] - 1)
@@ -86,7 +86,7 @@ def test_columns_are_counted_in_utf_16() -> None:
 def test_paths_are_addresses() -> None:
     """What an address may not hold is escaped, also a name that is not UTF-8."""
     finding = Finding(Span.whole("a b/ü#1%,\udcff.png"), "orphan-file", "gone")
-    (result,) = read_results(format_sarif([finding], CHECKS, lambda span: ""))
+    (result,) = read_results(format_sarif([finding], lambda span: ""))
     uri = find_place(result)["artifactLocation"]["uri"]
     assert uri == "a%20b/%C3%BC%231%25%2C%FF.png"
 
