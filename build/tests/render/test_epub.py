@@ -364,7 +364,7 @@ def test_a_build_that_fails_leaves_the_former_epub(
         with pytest.raises(BookError) as caught:
             bind(tmp_path, files)
     assert {finding.rule for finding in caught.value.findings} == {"incomplete-output"}
-    monkeypatch.setattr(maker, "_find_pandoc", lambda config: sys.executable)
+    monkeypatch.setattr(maker, "_PANDOC", sys.executable)
     with pytest.raises(BookError) as caught:
         bind(tmp_path, files)
     assert {finding.rule for finding in caught.value.findings} == {"engine-message"}
@@ -381,8 +381,7 @@ def test_every_line_of_pandoc_becomes_a_finding(tmp_path: Path) -> None:
     edition = find_edition(inspection.config)
     config = inspection.config
     document = maker._write_document(config, edition, [body], "")
-    pandoc = maker._find_pandoc(config)
-    said = maker._run_pandoc(config, edition, document, "", None, tmp_path, pandoc).findings
+    said = maker._run_pandoc(config, edition, document, "", None, tmp_path).findings
     assert any("lost.png" in finding.message for finding in said)
     assert {(f.rule, f.severity) for f in said} == {("engine-message", Severity.WARNING)}
 

@@ -43,7 +43,7 @@ from bindery.core.model import (
     Target,
     ToChapter,
 )
-from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
+from bindery.core.processes import CommandTimeoutError, run_command
 from bindery.core.whole_files import make_work_folder, write_whole
 from bindery.core.wording import Wording
 from bindery.render.addresses import make_prefixes, quote_fragment
@@ -72,6 +72,8 @@ Progress = Callable[[str], None]
 
 _HERE = Path(__file__).parents[1]
 _FONTS = _HERE / "site" / "static"
+_PANDOC = Path(pypandoc.__file__).with_name("files") / "pandoc"
+"""That of the package pypandoc_binary, also where the PATH has another one."""
 _PANDOC_SECONDS = 600.0
 _ROOT = "EPUB"
 _TEXT = f"{_ROOT}/text"
@@ -148,16 +150,13 @@ def build_epub(
         style = read_author_style(config, inspection.tree, "epub")
         document = _write_document(config, edition, bodies, logo)
         style = (_HERE / "styles" / "epub.css").read_text(encoding="utf-8") + style
-        pandoc = _find_pandoc(config)
-        program = Path(pandoc).stat()
         covers = inspection.tree.hash_files([config.cover] if cover else [])
         inputs = {
             "its images and metadata": document,
             "its style": style,
             "its cover": f"{cover and cover.name} {covers}",
-            "pandoc": f"{pandoc} {program.st_size} {program.st_mtime_ns}",
         }
-        make = partial(_run_pandoc, config, edition, document, style, cover, work, pandoc)
+        make = partial(_run_pandoc, config, edition, document, style, cover, work)
         package = recall(cache, "package of the EPUB", inputs, _Package, make)
     progress("contents")
     data = _finish(b64decode(package.data), bodies, inspection, edition, dialect)
@@ -205,13 +204,12 @@ def _run_pandoc(
     style: str,
     cover: Prepared | None,
     work: Path,
-    pandoc: str,
 ) -> _Package:
     (work / "book.json").write_text(document, encoding="utf-8")
     (work / "epub.css").write_text(style, encoding="utf-8")
     output = work / "book.epub"
     command = (
-        *(pandoc, "--from=json", "--to=epub3", "--split-level=1", "--toc"),
+        *(str(_PANDOC), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
         "--css=epub.css",
         *(f"--epub-embed-font={font}" for font in sorted(_FONTS.glob("*.woff2"))),
         f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
@@ -224,7 +222,7 @@ def _run_pandoc(
     place = Span.whole(config.file)
     try:
         ended = run_command(command, folder=work, timeout=_PANDOC_SECONDS, environment=environment)
-    except (CommandMissingError, CommandTimeoutError) as error:
+    except CommandTimeoutError as error:
         raise BookError(Finding(place, "engine-message", f"pandoc: {error}")) from None
     findings = tuple(
         Finding(place, "engine-message", f"pandoc: {line.strip()}", severity=Severity.WARNING)
@@ -235,14 +233,6 @@ def _run_pandoc(
         message = f"pandoc ended with status {ended.returncode} and made no EPUB"
         raise BookError(*findings, Finding(place, "engine-message", message))
     return _Package(b64encode(output.read_bytes()).decode(), findings)
-
-
-def _find_pandoc(config: Config) -> str:
-    try:
-        return str(pypandoc.get_pandoc_path())
-    except OSError:
-        message, hint = "pandoc was not found", "install the package pypandoc_binary"
-        raise BookError(Finding(Span.whole(config.file), "engine-message", message, hint)) from None
 
 
 def _write_mark(number: int) -> str:
