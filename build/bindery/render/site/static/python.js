@@ -126,11 +126,7 @@ const python = (() => {
       let lost = 0;
       for (const value of values) {
         const x = number(value);
-        if (typeof total === "number" && typeof x === "number" && python.compensates) {
-          const next = total + x;
-          lost += Math.abs(total) >= Math.abs(x) ? total - next + x : x - next + total;
-          total = next;
-        } else if (typeof total === "bigint" && typeof x === "number" && python.compensates) {
+        if (typeof x === "number" && python.compensates) {
           total = float(total);
           const next = total + x;
           lost += Math.abs(total) >= Math.abs(x) ? total - next + x : x - next + total;
