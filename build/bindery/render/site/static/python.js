@@ -106,7 +106,6 @@ const python = (() => {
       if (typeof value === "string" || Array.isArray(value)) return value.length > 0;
       return value instanceof Map ? value.size > 0 : value !== null && number(value) != 0;
     },
-    when: (condition, then, otherwise) => (python.truth(condition) ? then : otherwise),
     item,
     values: (map) => [...map.values()],
     unpack: (values, count) => (values.length === count ? values : fail(`not ${count} values`)),
