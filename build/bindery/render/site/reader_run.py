@@ -27,19 +27,17 @@ def find_references(
 
 
 def share_references(
-    terms: Terms, references: Sequence[Reference], units: Mapping[str, str], method: int | None
+    terms: Terms, references: Sequence[Reference], units: Mapping[str, str]
 ) -> dict[str, object]:
     """Terms and records as the page's script reads them."""
     from bindery.evidence.compare.judge import FAR, TOLERANCE, describe_power_limit
 
     return {
         "tool": terms.tool,
-        "method": method,
         "keys": list(terms.keys),
         "value": terms.value,
         "unit": units.get(terms.value, "1"),
         "higherIsBetter": terms.higher_is_better,
-        "spread": terms.spread,
         "member": terms.member,
         "trusted": {column: list(values) for column, values in terms.trusted.items()},
         "alike": list(terms.alike),

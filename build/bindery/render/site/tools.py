@@ -207,7 +207,7 @@ def _describe_tool(
         write_example(records[newest.name], inspection.config.wording) if newest else Markup(),
         runs,
         write_values(references, terms, units, inspection.config.wording) if terms else Markup(),
-        _embed_json(share_references(terms, references, units, read_method(source)))
+        _embed_json(share_references(terms, references, units))
         if terms and references
         else Markup(),
         chapters,
