@@ -180,6 +180,11 @@ LISTING = """\
 title: A book   # short
 folder: "book"
 cover: book/images/cover.png
+interface: book/images/words.toml
+style:
+  logo: "book/images/logo.svg"  # drawn by hand
+  accent: "#7a1f5c"
+  fonts: {text: [book/images/a.ttf], code: book/images/b.ttf}
 parts:
   - title: One
     chapters:
@@ -201,6 +206,10 @@ LISTED = {
     "book/sub/notes.md": "notes\n",
     "book/drafts/d.md": "draft\n",
     "book/images/cover.png": b"\x89PNG\r\n\x1a\n",
+    "book/images/words.toml": "",
+    "book/images/logo.svg": "<svg/>",
+    "book/images/a.ttf": "",
+    "book/images/b.ttf": "",
     "scripts/timer.py": "METHOD = 1\n",
 }
 
@@ -229,6 +238,7 @@ LISTED = {
         ("book/c.md", "book/d.md", {'"c.md"': '"d.md"', "# long ago": "# long ago\n  c.md: d.md"}),
         ("book/drafts", "book/ideas", {"drafts/*.md": "ideas/*.md"}),
         ("book/images/cover.png", "book/cover.png", {"images/cover": "cover"}),
+        ("book/images", "book/pictures", {"book/images": "book/pictures"}),
         ("scripts/timer.py", "scripts/clocks/timer.py", {"scripts/timer": "scripts/clocks/timer"}),
         (
             "book/a.md",

@@ -19,8 +19,10 @@ from bindery.core.config import FILE_NAME, Config, quote_scalar, write_scalar
 from bindery.core.model import BookError, Finding, Span
 
 MapPath = Callable[[str], str]
-_FILE_KEYS = ("cover", "baseline")
+_FILE_KEYS = ("cover", "baseline", "interface")
 """Keys whose value is a file path relative to the root."""
+_PLAIN_STYLE = ("accent", "margins", "front")
+"""Keys below `style` that name no files."""
 _GLOB = re.compile(r"[*?\[]")
 _ROW = re.compile(r"(?P<before>[^\S\r\n]*)(?P<path>[^#\r\n]*?)(?=[^\S\r\n]*(?:#|[\r\n]|\Z))")
 
@@ -75,10 +77,11 @@ def _find_paths(top: Mapping[str, Node], folder: str) -> Iterator[tuple[ScalarNo
             node = get_value(chapter, "path") if isinstance(chapter, MappingNode) else chapter
             if isinstance(node, ScalarNode):
                 yield node, folder, "chapter"
-    for key in _FILE_KEYS:
-        node = top.get(key)
-        if isinstance(node, ScalarNode):
-            yield node, "", "file"
+    style = top.get("style")
+    entries = style.value if isinstance(style, MappingNode) else ()
+    files = [value for key, value in entries if key.value not in _PLAIN_STYLE]
+    for node in (*map(top.get, _FILE_KEYS), *files):
+        yield from ((file, "", "file") for file in _iterate_scalars(node))
     for pattern in _iterate_items(top.get("not_chapters")):
         if isinstance(pattern, ScalarNode):
             yield pattern, folder, "pattern"
@@ -107,6 +110,19 @@ def find_end(node: Node) -> StringMark:
 def _iterate_items(node: Node | None) -> Iterator[Node]:
     if isinstance(node, SequenceNode):
         yield from node.value
+
+
+def _iterate_scalars(node: Node | None) -> Iterator[ScalarNode]:
+    """The texts in a node, whatever lists and mappings they are in."""
+    match node:
+        case ScalarNode():
+            yield node
+        case SequenceNode():
+            for item in node.value:
+                yield from _iterate_scalars(item)
+        case MappingNode():
+            for _, value in node.value:
+                yield from _iterate_scalars(value)
 
 
 def _map_pattern(pattern: str, map_path: MapPath) -> str:
