@@ -46,11 +46,6 @@ class Half:
         self._index = index
         self._first = 1
 
-    @property
-    def refused(self) -> list[str]:
-        """Addresses that the engine may not open."""
-        return self._setter.fetcher.refused
-
     def lay_out(self, digits: int, find_first: Callable[[], int]) -> tuple[int, Numbers]:
         """The number of pages, and the page of each anchor. `find_first` is asked for the number
         of the first page when all pages are laid out."""
@@ -158,7 +153,7 @@ def _write_in_two(halves: Sequence[Half], digits: int) -> Written | None:
         with keep_log() as log:
             connection.send(second.lay_out(digits, connection.recv))
             written = second.draw(connection.recv())
-        connection.send((written, second.refused, [record.getMessage() for record in log]))
+        connection.send((written, [record.getMessage() for record in log]))
 
     try:
         with talk_to_copy(write_second) as copy:
@@ -171,10 +166,9 @@ def _write_in_two(halves: Sequence[Half], digits: int) -> Written | None:
             numbers = {"index.": count + 1, **places, **numbers}
             copy.send(numbers)
             drawn = first.draw(numbers)
-            written, refused, messages = copy.recv()
+            written, messages = copy.recv()
     except (EOFError, ConnectionError):  # the copy failed, and so will this, but with an error
         return _write_in_turn(halves, digits)
-    first.refused.extend(refused)
     for message in messages:
         logging.getLogger("weasyprint").warning("%s", message)
     return [drawn, written]

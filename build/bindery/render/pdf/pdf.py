@@ -98,7 +98,7 @@ def build_pdf(
             lambda pages: read_pages(resolved, dialect, pages),
             lambda numbers: _make_index(subjects, numbers, config),
         )
-    lost = list(_report_lost_images(log, fetcher.refused, resolved, images))
+    lost = list(_report_lost_images(log, resolved, images))
     if lost and not lenient:
         raise BookError(*lost)
     progress("proof")
@@ -268,17 +268,15 @@ _LOST_IMAGE = re.compile(r"Failed to (?:load image at|render SVG image) '?image:
 
 def _report_lost_images(
     records: Sequence[logging.LogRecord],
-    refused: Sequence[str],
     resolved: ResolvedBook,
     images: Mapping[str, Prepared],
 ) -> Iterator[Finding]:
     """A finding for each place whose image the engine did not draw, which it only mentions."""
     matches = [_LOST_IMAGE.search(record.getMessage()) for record in records]
     names = {match[1] for match in matches if match}
-    reason = f": it refers to '{refused[0]}', which may not be opened" if refused else ""
     for link, path in list_images(resolved):
         if path in images and images[path].name in names:
-            message = f"the image '{path}' cannot be drawn{reason}"
+            message = f"the image '{path}' cannot be drawn"
             yield Finding(link.span, "broken-image", message, "remove what the engine cannot draw")
 
 

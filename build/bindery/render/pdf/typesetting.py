@@ -48,18 +48,9 @@ class ClosedFetcher(URLFetcher):  # type: ignore[misc]
         )
         self._folders = tuple(folder.resolve() for folder in folders)
         self._images = {image.name: image.path for image in images}
-        self.refused: list[str] = []
-        """Addresses that were refused; the engine swallows some of the errors."""
 
     def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
         """Raise FatalURLFetchingError, which ends the build, for whatever is not allowed."""
-        try:
-            return self._fetch_allowed(url, headers)
-        except FatalURLFetchingError:
-            self.refused.append(url)
-            raise
-
-    def _fetch_allowed(self, url: str, headers: dict[str, str] | None) -> URLFetcherResponse:
         parts = urlsplit(url)
         if parts.scheme == "image" and parts.path in self._images:
             return super().fetch(self._images[parts.path].resolve().as_uri(), headers)
