@@ -64,10 +64,8 @@ _ABOUT = frozenset(
 _FILLERS = frozenset("only just exactly precisely".split())
 
 
-def find_left(
-    tokens: Sequence[Token], low: int, end: int, codes: Sequence[tuple[int, int]] = ()
-) -> list[Cut]:
-    """The sides that end before the token `end`, the longest first; `codes` are ranges of code."""
+def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
+    """The sides that end before the token `end`, the longest first."""
     cuts: list[Cut] = []
     for start in range(max(low, end - LONGEST), end):
         token = tokens[start]
@@ -76,7 +74,7 @@ def find_left(
             continue
         if cuts and not _is_dash(tokens, start - 1):
             continue
-        edge = _judge_start(tokens, start, codes)
+        edge = _judge_start(tokens, start)
         side = read_side(tokens[start:end]) if edge is not _Edge.NONE else None
         if side is None:
             continue
@@ -123,7 +121,7 @@ def skip_hedge(tokens: Sequence[Token], start: int, high: int) -> tuple[int, boo
     return start, is_rough
 
 
-def _judge_start(tokens: Sequence[Token], start: int, codes: Sequence[tuple[int, int]]) -> _Edge:
+def _judge_start(tokens: Sequence[Token], start: int) -> _Edge:
     if not start:
         return _Edge.CLEAN
     before, token = tokens[start - 1], tokens[start]
@@ -147,8 +145,7 @@ def _judge_start(tokens: Sequence[Token], start: int, codes: Sequence[tuple[int,
         case "number" | "unit" | "percent" | "power":
             if is_glued:
                 return _Edge.NONE
-            is_apart = token.is_new_line or any(first == token.start for first, _ in codes)
-            return _Edge.CLEAN if is_apart else _Edge.LOOSE
+            return _Edge.CLEAN if token.is_new_line else _Edge.LOOSE
         case _:
             return _Edge.NONE
 

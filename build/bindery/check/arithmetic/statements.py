@@ -109,7 +109,7 @@ def _read_sentence(text: str, codes: Sequence[tuple[int, int]]) -> Iterator[Stat
         low = signs[number - 1] + 1 if number else 0
         high = signs[number + 1] if number + 1 < len(signs) else len(tokens)
         rights = find_right(tokens, index + 1, high, codes)
-        lefts = find_left(tokens, low, index, codes) if rights else []
+        lefts = find_left(tokens, low, index) if rights else []
         if lefts:
             statement = _compare_cuts(text, tokens, index, lefts, rights)
             if statement is not None:
