@@ -45,13 +45,14 @@ _MEMORY_BEFORE = re.compile(
     rf"\b(?:allocat\w+|{_MEMORY}(?:\s+size)?\s+(?:of|is|was|at|to))"
     r"(?:\s+(?:about|around|up\s+to|only|over|some))?\s*[~<>≈]?\s*$"
 )
+# The next patterns are for text made lower case where they have no capitals: `re` is slower when it
+# ignores case.
 _HELD_BEFORE = re.compile(
     r"\b(?:memory|ram|vram|cache|file|checkpoint|buffer|page|weights|model)\s+"
     r"(?:of|has|holds|takes|needs|occupies)(?:\s+(?:about|around|up\s+to|only|over|some))?"
     r"\s*[~<>≈]?\s*$"
 )
 _DENSITY = re.compile(r"\b(?:dies?|chips?|density|densities|dimms?|modules?|nand|flash)\b")
-"""Searched in text in lower case: `re` is slower when it ignores case."""
 _SPEED = re.compile(
     r"\b(?:bandwidth|throughput|networks?|links?|interconnects?|efa|infiniband|ethernet|nvlink|roce"
     r"|nics?|speeds?|\w+-?directional(?:ly)?|duplex)\b"

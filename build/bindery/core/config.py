@@ -365,7 +365,9 @@ class _Reader:
     def _keys(self, node: Node, what: str, place: str, needed: Iterable[str] = ()) -> Any:
         """A mapping with the keys that may be at a place, each read by its own reader."""
         readers, values = self.shapes[place], {}
-        entries = self._split_mapping(node, what, f"its keys: {', '.join(readers)}")
+        entries = self._split_mapping(
+            node, what, f"write its keys, such as {', '.join(needed or readers)}"
+        )
         # Where the chapters are is known before their paths are read.
         for key in sorted(entries, key=lambda key: key != "folder"):
             key_node, value_node = entries[key]

@@ -91,6 +91,8 @@ def _cut_around(source: str, start: int, width: int) -> tuple[str, int, int]:
 
 def measure_width(text: str) -> int:
     """Columns that a text occupies in a monospaced font; Chinese characters take two."""
+    if text.isascii():
+        return len(text)
     return len(text) + sum(
         -1
         if unicodedata.combining(c) or unicodedata.category(c) in ("Mn", "Me", "Cf")

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import DecodeError, Raw
@@ -64,9 +64,7 @@ def has_second_processor() -> bool:
     return len(os.sched_getaffinity(0)) > 1 and threading.active_count() == 1
 
 
-def _start_copy(
-    work: Callable[[], list[tuple[int, Any]]],
-) -> Callable[[], Iterator[tuple[int, Raw]]]:
+def _start_copy(work: Callable[[], list[tuple[int, Any]]]) -> Callable[[], list[tuple[int, Raw]]]:
     """Start the work, which changes nothing outside its process but the cache. Returns what waits
     for the values; there are none if the work failed."""
     reading, writing = os.pipe()
@@ -81,12 +79,15 @@ def _start_copy(
             os._exit(0)  # whatever happened: an unfinished result cannot be decoded
     os.close(writing)
 
-    def wait() -> Iterator[tuple[int, Raw]]:
+    def wait() -> list[tuple[int, Raw]]:
         with os.fdopen(reading, "rb") as file:
             result = file.read()
-        with suppress(DecodeError):
-            yield from decode(result, list[tuple[int, Raw]])
-        os.waitpid(child, 0)  # ends a little after its pipe does
+        os.waitpid(child, 0)
+        try:
+            values: list[tuple[int, Raw]] = decode(result, list[tuple[int, Raw]])
+        except DecodeError:
+            return []
+        return values
 
     return wait
 

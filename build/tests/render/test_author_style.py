@@ -1,5 +1,6 @@
 """The author's own style sheets have the last word on each output."""
 
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -101,6 +102,23 @@ def test_a_look_is_in_every_output(make_book: BookMaker, run_bindery: Runner) ->
         assert b'body { font-family: "author text", serif; }' in epub.read(sheet)
     with pikepdf.open(root / "dist/book.pdf") as pdf:
         assert [round(float(side)) for side in pdf.pages[0].mediabox] == [0, 0, 340, 510]
+
+
+@pytest.mark.needs("pdftotext")
+@pytest.mark.parametrize(("kind", "label"), [("text", "note"), ("headings", "Note")])
+def test_labels_are_in_small_capitals_if_the_font_has_them(
+    make_book: BookMaker, run_bindery: Runner, kind: str, label: str
+) -> None:
+    """Our font has, for both cases, so that lower case is what can be copied."""
+    listed = (
+        f"title: A book\nparts: [{{chapters: [README.md]}}]\nstyle: {{fonts: {{{kind}: a.ttf}}}}\n"
+    )
+    source = "# A book\n\n> [!NOTE]\n> Words.\n"
+    root = make_book({"chapters.yaml": listed, "README.md": source, "a.ttf": FONT.read_bytes()})
+    assert run_bindery("pdf", folder=root).status == 0
+    command = ("pdftotext", root / "dist/book.pdf", "-")
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert label in text.split()
 
 
 def test_a_file_that_is_no_font_is_refused(make_book: BookMaker, run_bindery: Runner) -> None:

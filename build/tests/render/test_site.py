@@ -130,6 +130,14 @@ def test_files_are_offered_where_no_repository_is_named(small_site: Site) -> Non
     assert (small_site.folder / "tool.py").read_text() == "print('hello')\n"
 
 
+def test_a_folder_has_no_address_where_no_repository_is_named(
+    make_book: BookMaker, make_site: Callable[[Path], Site]
+) -> None:
+    """A link to one is plain text, and not marked as dead."""
+    root = make_book({"README.md": "# A\n\nThe [data](data).\n", "data/a.txt": "1\n"})
+    assert "The <span>data</span>." in make_site(root).read_page("index.html")
+
+
 def test_files_are_linked_at_the_pinned_ref(make_site: Callable[[Path], Site]) -> None:
     """Where the book names its repository, programs and folders are linked there, at its ref."""
     page = make_site(BOOKS / "clean").read_page("index.html")

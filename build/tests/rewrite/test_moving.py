@@ -392,6 +392,20 @@ def test_code_that_names_the_old_path_is_shown(book: Path, run_bindery: Runner) 
 # --- what is refused ---
 
 
+@pytest.mark.parametrize("cover", ["&c a.png", "!!str a.png", ">-\n  a.png"])
+def test_a_path_that_is_not_plain_is_refused(
+    make_book: BookMaker, run_bindery: Runner, cover: str
+) -> None:
+    """An anchor, a tag and a block of text stay as the author wrote them."""
+    listed = f"title: A\ncover: {cover}\nparts: [{{chapters: [a.md]}}]\n"
+    root = make_book({"chapters.yaml": listed, "a.md": "# A\n", "a.png": b"\x89PNG\r\n\x1a\n"})
+    before = read_tree(root)
+    ended = run_bindery("mv", "a.png", "b.png", folder=root)
+    assert ended.status == 1
+    assert "write the paths plainly" in ended.stderr
+    assert read_tree(root) == before
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

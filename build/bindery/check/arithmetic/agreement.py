@@ -133,7 +133,9 @@ def _find_spread(node: Node, reading: Reading) -> float:
 def _is_rounded(number: Number) -> bool:
     """Whether a number looks like the rounded result of a calculation: 2.67 and 16.7, but not
     0.6, 2.4, 0.01, 0.25 and 1.05."""
-    if number.decimals < 1 or count_digits(number) < (3 if number.decimals == 1 else 2):
+    if number.decimals < 1 or (number.decimals == 1 and count_digits(number) < 3):
+        return False
+    if number.text.strip("0.") == "1":
         return False
     parts = number.value * (2 if number.decimals == 1 else 20)
     return not math.isclose(parts, round(parts), abs_tol=1e-9)

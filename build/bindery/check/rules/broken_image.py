@@ -6,7 +6,6 @@ or load other files, because the site also offers the file itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 RULE = Rule("broken-image", Severity.ERROR, "an image file is damaged or not an image")
 
-_OUTSIDE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//|\s*(?:file|javascript):")
-_SCRIPT = re.compile(r"\s*javascript:")
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"\xff\xd8\xff", "jpeg"),
@@ -75,8 +72,11 @@ def _find_active_part(drawing: Element) -> str:
             name = key.rpartition("}")[2].lower()
             if name.startswith("on"):
                 return f"is an SVG with the event handler {name}"
+            address = value.strip().lower()
             loads = name in ("href", "src") and tag != "a"
-            if (_OUTSIDE if loads else _SCRIPT).match(value.lower()):
+            if address.startswith("javascript:") or (
+                loads and address and not address.startswith(("#", "data:"))
+            ):
                 return f"is an SVG that loads '{value}'"
     return ""
 
@@ -101,8 +101,10 @@ def check(scope: Scope) -> Iterator[Finding]:
     for span, path in shown:
         if fault := find_fault(path):
             hint = "use PNG, JPEG, GIF, WebP or SVG"
-            if fault.startswith("is an SVG with") or " loads " in fault:
+            if fault.startswith("is an SVG with"):
                 hint = "remove it: it would run when someone opens the file directly"
+            elif " loads " in fault:
+                hint = "remove or embed it: in a page, browsers load nothing for a drawing"
             elif "first bytes" not in fault:
                 hint = "save or download it again: browsers cannot show it"
             yield RULE.find(span, f"'{path}' {fault}", hint)

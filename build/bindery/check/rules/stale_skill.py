@@ -49,7 +49,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         span = Span(FILE, text.count("\n", 0, match.start()) + 1)
         change = describe_change(text, written, "the book")
         yield RULE.find(span, "this list is not what the book contains", f"{change}; {_HINT}")
-    # The list is not the author's.
+    # `bindery fill` writes the list, so its links are not checked.
     text = _CONTENTS.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
     skill = parse_chapter(FILE, text)
     others = [replace(chapter, links=(), definitions=()) for chapter in scope.book.chapters]

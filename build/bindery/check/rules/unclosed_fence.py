@@ -5,7 +5,7 @@ The closing line has nothing but backticks or tildes, at least as many as the op
 list item it is indented like the opening line, and in a quote it starts with `>` too. A comment
 ends with `-->`.
 
-Not reported is a block that the end of its list item or quote closes.
+Not reported is a code block that the end of its list item or quote closes.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def check(scope: Scope) -> Iterator[Finding]:
                 hint += "; if this line should close a block, compare it with the fences above"
             yield RULE.find(fence.opening, "this code block is never closed", hint)
     for chapter in scope.book.chapters:
-        for line in _find_open_comments(chapter):
-            span = Span(chapter.path, line + 1, chapter.lines[line].find("<!--") + 1, 4)
-            hint = "close it with '-->': GitHub hides everything from here to the end"
+        for span in _find_unclosed_comments(chapter):
+            hint = "close it with '-->': GitHub hides the text below it"
             yield RULE.find(span, "this comment is never closed", hint)
 
 
-def _find_open_comments(chapter: Chapter) -> Iterator[int]:
-    """The lines, from 0, on which a comment begins that has no end."""
-    if "<!--" in chapter.source:
-        for token in chapter.tokens:
-            is_comment = token.type == "html_block" and token.content.lstrip().startswith("<!--")
-            if is_comment and "-->" not in token.content and token.map is not None:
-                yield token.map[0]
+def _find_unclosed_comments(chapter: Chapter) -> Iterator[Span]:
+    if "<!--" not in chapter.source:
+        return
+    for token in chapter.tokens:
+        at = token.content.rfind("<!--") if token.type == "html_block" else -1
+        if at > token.content.rfind("-->") and token.map is not None:
+            line = token.map[0] + token.content.count("\n", 0, at)
+            yield Span(chapter.path, line + 1, chapter.lines[line].rfind("<!--") + 1, 4)

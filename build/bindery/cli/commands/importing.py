@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("import")
 @click.argument(
     "folder",
-    type=click.Path(exists=True, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
     help="The folder of the book.",
 )

@@ -43,7 +43,7 @@ from bindery.core.model import (
     Target,
     ToChapter,
 )
-from bindery.core.processes import CommandTimeoutError, run_command
+from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
 from bindery.core.whole_files import make_work_folder, write_whole
 from bindery.core.wording import Wording
 from bindery.render.addresses import make_prefixes, quote_fragment
@@ -222,7 +222,7 @@ def _run_pandoc(
     place = Span.whole(config.file)
     try:
         ended = run_command(command, folder=work, timeout=_PANDOC_SECONDS, environment=environment)
-    except CommandTimeoutError as error:
+    except (CommandMissingError, CommandTimeoutError) as error:
         raise BookError(Finding(place, "engine-message", f"pandoc: {error}")) from None
     findings = tuple(
         Finding(place, "engine-message", f"pandoc: {line.strip()}", severity=Severity.WARNING)

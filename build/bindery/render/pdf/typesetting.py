@@ -279,6 +279,11 @@ def _read_style(paper: Paper, digits: int, page_mark: str, look: Style) -> str:
     style = style.replace("PAPER-MARGINS", margins)
     style = style.replace("PAPER-SIDES", f"{paper.margins[1]:g}mm")
     style = style.replace("EDITION-TOP", f"{min(118.0, max(paper.height - 179, 10)):g}mm")
+    small_caps = "font-variant-caps: all-small-caps"
+    if not look.fonts.get(_OWN["caps"]):
+        # Our font has one glyph for both cases: text that is copied would have capitals anywhere.
+        small_caps += "; text-transform: lowercase"
+    style = style.replace("SMALL-CAPS", small_caps)
     accent = find_accents(look.accent)[0] if look.accent else ""
     style = style.replace("ACCENT", accent or "#1c5d8c").replace("LINK", accent or "#0a4f96")
     for name, (family, symbols, others) in _STACKS.items():

@@ -26,7 +26,7 @@ def write_moved(site: Site, frames: Frames) -> Iterator[tuple[str, str]]:
     """For each chapter that has moved, its old path and a page that redirects to the new one."""
     config = site.config
     for move in config.moved:
-        if move.new not in site.places:  # it cannot be read
+        if move.new not in site.places:  # the chapter could not be read
             continue
         old = find_page(move.old, config.folder)
         new = site.places[move.new]

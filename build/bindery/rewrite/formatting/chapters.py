@@ -119,7 +119,7 @@ def _join_paragraphs(chapter: Chapter, *, maths: bool) -> Iterator[_Change]:
             tokens[index - 1].type != "paragraph_open"
             or len(typed) != end - first
             or end - first < 2
-            or any(part.lstrip().startswith("|") for part in typed)  # meant as a table
+            or sum(part.lstrip().startswith("|") for part in typed) > 1  # a table without dashes
         ):
             continue
         if not all(

@@ -15,14 +15,14 @@ from ruamel.yaml.error import StringMark, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.book.importing import LIST_NAME
-from bindery.core.config import FILE_NAME, Config, quote_scalar, write_scalar
+from bindery.core.config import FILE_NAME, FORMATS, Config, quote_scalar, write_scalar
 from bindery.core.model import BookError, Finding, Span
 
 MapPath = Callable[[str], str]
 _FILE_KEYS = ("cover", "baseline", "interface")
 """Keys whose value is a file path relative to the root."""
-_PLAIN_STYLE = ("accent", "margins", "front")
-"""Keys below `style` that name no files."""
+_STYLE_KEYS = (*FORMATS, "logo", "favicon", "fonts")
+"""Keys below `style` that name files."""
 _GLOB = re.compile(r"[*?\[]")
 _ROW = re.compile(r"(?P<before>[^\S\r\n]*)(?P<path>[^#\r\n]*?)(?=[^\S\r\n]*(?:#|[\r\n]|\Z))")
 
@@ -37,11 +37,13 @@ def relist_chapters(text: str, config: Config, map_path: MapPath) -> str:
     text = text.removeprefix(mark)
     before = find_values(text)
     moved = _follow_moves(text, config, map_path)
-    edits = [
+    edits = {
         (node.start_mark.index, node.end_mark.index, _write_scalar(text, node, value))
         for node, value in _find_new_values(before, config, map_path)
         if value != str(node.value)
-    ]
+    }
+    if any(text[start] in "&!|>" for start, _, _ in edits):
+        raise _refuse("write the paths plainly, without anchors, tags, `|` and `>`, and try again")
     # From the end, so that earlier positions stay valid.
     changed = text
     for start, end, written in sorted(edits, reverse=True):
@@ -49,10 +51,13 @@ def relist_chapters(text: str, config: Config, map_path: MapPath) -> str:
     changed = _write_moved(changed, moved)
     paths = [value for _, value in _find_new_values(before, config, map_path)]
     if not _says(changed, paths, moved, config):
-        message = f"{FILE_NAME} cannot be edited in place"
-        hint = "write one entry of its lists per line, and try again"
-        raise BookError(Finding(Span.whole(FILE_NAME), "refused-move", message, hint))
+        raise _refuse("write one entry of its lists per line, and try again")
     return mark + changed
+
+
+def _refuse(hint: str) -> BookError:
+    message = f"{FILE_NAME} cannot be edited in place"
+    return BookError(Finding(Span.whole(FILE_NAME), "refused-move", message, hint))
 
 
 def find_values(text: str) -> Mapping[str, Node]:
@@ -78,9 +83,9 @@ def _find_paths(top: Mapping[str, Node], folder: str) -> Iterator[tuple[ScalarNo
             if isinstance(node, ScalarNode):
                 yield node, folder, "chapter"
     style = top.get("style")
-    entries = style.value if isinstance(style, MappingNode) else ()
-    files = [value for key, value in entries if key.value not in _PLAIN_STYLE]
-    for node in (*map(top.get, _FILE_KEYS), *files):
+    files = [top.get(key) for key in _FILE_KEYS]
+    files += [get_value(style, key) for key in _STYLE_KEYS] if style else []
+    for node in files:
         yield from ((file, "", "file") for file in _iterate_scalars(node))
     for pattern in _iterate_items(top.get("not_chapters")):
         if isinstance(pattern, ScalarNode):
