@@ -75,8 +75,8 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def heed_signals() -> None:
-    """Have signals heeded that tests send. A shell that starts pytest in the background, or by
-    nohup, has it ignore some, and what it starts as well."""
+    """Restore the handlers of signals that tests send. A shell that starts pytest in the
+    background, or with nohup, makes it ignore them, and so does all that it starts."""
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     for number, handler in usual.items():
         if signal.getsignal(number) is signal.SIG_IGN:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import date, timedelta
 from functools import cache
 
@@ -196,8 +195,10 @@ def _read_day(match: re.Match[str]) -> date | None:
         month = _PARTS.get(match["part"] or "", 1 if is_start else 12)
     if not 1 <= month <= 12:
         return None
-    if day := match["d1"] or match["d2"] or match["d3"]:
-        with suppress(ValueError):
-            return date(year, month, int(day))
+    day = match["d1"] or match["d2"] or match["d3"]
+    if not day:
+        return date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)
+    try:
+        return date(year, month, int(day))
+    except ValueError:
         return None
-    return date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)

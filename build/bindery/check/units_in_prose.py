@@ -45,8 +45,7 @@ _MEMORY_BEFORE = re.compile(
     rf"\b(?:allocat\w+|{_MEMORY}(?:\s+size)?\s+(?:of|is|was|at|to))"
     r"(?:\s+(?:about|around|up\s+to|only|over|some))?\s*[~<>≈]?\s*$"
 )
-# The next patterns are for text made lower case where they have no capitals: `re` is slower when it
-# ignores case.
+# Patterns without capitals are searched in lower-case text: `re` is slower when it ignores case.
 _HELD_BEFORE = re.compile(
     r"\b(?:memory|ram|vram|cache|file|checkpoint|buffer|page|weights|model)\s+"
     r"(?:of|has|holds|takes|needs|occupies)(?:\s+(?:about|around|up\s+to|only|over|some))?"

@@ -109,7 +109,7 @@ def test_a_look_is_in_every_output(make_book: BookMaker, run_bindery: Runner) ->
 def test_labels_are_in_small_capitals_if_the_font_has_them(
     make_book: BookMaker, run_bindery: Runner, kind: str, label: str
 ) -> None:
-    """Our font has, for both cases, so that lower case is what can be copied."""
+    """Our font has them: it draws both cases alike, and readers copy lower case."""
     listed = (
         f"title: A book\nparts: [{{chapters: [README.md]}}]\nstyle: {{fonts: {{{kind}: a.ttf}}}}\n"
     )

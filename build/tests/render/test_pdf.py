@@ -14,6 +14,7 @@ import pikepdf
 import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
+from bindery.check.rules.broken_image import find_drawing_fault
 from bindery.core.model import BookError
 from bindery.render.completeness import Proof
 from bindery.render.pdf import halves as halves_module
@@ -402,11 +403,14 @@ def test_an_image_has_the_size_that_its_author_gave(long: LaidOut) -> None:
     ["https://example.org/a.png", "file:///etc/passwd"],
 )
 def test_a_drawing_cannot_reach_outside(book: Path, reference: str) -> None:
-    """A drawing that refers to the network, or to a file outside the book, ends the build."""
-    (book / "drawing.svg").write_text(
+    """A drawing that refers to the network, or to a file outside the book, ends the build. What
+    it refers to is what `bindery check` says."""
+    drawing = (
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
         f'viewBox="0 0 9 9"><image width="9" height="9" xlink:href="{reference}"/></svg>'
     )
+    (book / "drawing.svg").write_text(drawing)
+    assert find_drawing_fault(drawing.encode()) == f"is an SVG that loads '{reference}'"
     (book / "three.md").write_text("# Three\n\n## Same\n\n![Drawing](drawing.svg)\n")
 
     with pytest.raises(BookError) as caught:
@@ -506,7 +510,7 @@ def _read_margin(page: Any, name: str) -> list[str]:
 
 def test_heads_of_pages_say_part_and_chapter(long: LaidOut) -> None:
     """Left pages say part and chapter, right pages section and chapter: where a chapter begins
-    below the end of another one, those with which the page begins. Small capitals are typed in
+    below the end of another one, those with which the page begins. Small capitals are set in
     lower case, so that what is copied has no capitals inside words."""
     document = long.document
     start = next(n for n, page in enumerate(document.pages) if "three--three" in page.anchors)

@@ -135,7 +135,7 @@ def _is_rounded(number: Number) -> bool:
     0.6, 2.4, 0.01, 0.25 and 1.05."""
     if number.decimals < 1 or (number.decimals == 1 and count_digits(number) < 3):
         return False
-    if number.text.strip("0.") == "1":
+    if number.text.strip("0.") == "1":  # a power of ten
         return False
     parts = number.value * (2 if number.decimals == 1 else 20)
     return not math.isclose(parts, round(parts), abs_tol=1e-9)

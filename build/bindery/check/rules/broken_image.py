@@ -104,7 +104,7 @@ def check(scope: Scope) -> Iterator[Finding]:
             if fault.startswith("is an SVG with"):
                 hint = "remove it: it would run when someone opens the file directly"
             elif " loads " in fault:
-                hint = "remove or embed it: in a page, browsers load nothing for a drawing"
+                hint = "remove it, or embed it as a data URL: browsers load nothing from an image"
             elif "first bytes" not in fault:
                 hint = "save or download it again: browsers cannot show it"
             yield RULE.find(span, f"'{path}' {fault}", hint)

@@ -37,11 +37,11 @@ def relist_chapters(text: str, config: Config, map_path: MapPath) -> str:
     text = text.removeprefix(mark)
     before = find_values(text)
     moved = _follow_moves(text, config, map_path)
-    edits = {
+    edits = [
         (node.start_mark.index, node.end_mark.index, _write_scalar(text, node, value))
         for node, value in _find_new_values(before, config, map_path)
         if value != str(node.value)
-    }
+    ]
     if any(text[start] in "&!|>" for start, _, _ in edits):
         raise _refuse("write the paths plainly, without anchors, tags, `|` and `>`, and try again")
     # From the end, so that earlier positions stay valid.
